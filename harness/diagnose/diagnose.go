@@ -1,0 +1,96 @@
+package diagnose
+
+import (
+	"slices"
+
+	"deadwire/harness/event"
+)
+
+// Report is what the journal of one case says about its sessions.
+type Report struct {
+	Endings  []Ending  // one for each session that ended, by session number
+	Findings []Finding // what is wrong beside the endings
+	Sharing  []Sharing // sessions that were seen in more than one process
+	Sessions int       // how many sessions were opened, cancel requests left out
+}
+
+// Sharing says that a process held a session which another one had opened.
+type Sharing struct {
+	Session int `json:"session"`
+	Opener  int `json:"opener"`
+	Holder  int `json:"holder"`
+}
+
+// Explain judges the journal of one case. It is pure: the same events give the
+// same report.
+func Explain(events []event.Event) Report {
+	h := fold(events)
+	report := Report{Sessions: len(h.sessions)}
+	for _, s := range h.sessions {
+		for _, pid := range s.others() {
+			report.Sharing = append(report.Sharing, Sharing{Session: s.number, Opener: s.opener(), Holder: pid})
+		}
+		if ending, ok := h.ending(s); ok {
+			report.Endings = append(report.Endings, ending)
+		}
+		report.Findings = append(report.Findings, h.findings(s)...)
+	}
+	return report
+}
+
+// ending explains how s ended; false while it lives.
+func (h *history) ending(s *session) (Ending, bool) {
+	signs := s.closings()
+	if len(signs) == 0 {
+		return Ending{}, false
+	}
+	first := signs[0]
+	e := Ending{
+		Session:       s.number,
+		Role:          s.role(),
+		Opener:        Process{PID: s.opener()},
+		HoldersBefore: orEmpty(s.holdersAt(first.At)),
+		HoldersAfter:  []int{},
+		Manner:        first.Closing.Manner,
+		State:         first.Closing.State,
+		Certainty:     Inferred,
+		Evidence:      []int64{s.front.opened.Seq, first.Seq},
+	}
+	for _, decide := range []func(*session, []event.Event, *Ending) bool{
+		h.byServerCrash, h.byFatal, h.byFault, h.byTerminate, h.byShutdown, h.byExit, h.byNetwork,
+	} {
+		if decide(s, signs, &e) {
+			break
+		}
+	}
+	h.finish(&e)
+	return e, true
+}
+
+// finish fills what follows from the rule, and what is the same for all.
+func (h *history) finish(e *Ending) {
+	if e.Rule == "" {
+		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
+	}
+	if p := h.processes[e.Actor.PID]; p != nil {
+		e.Actor.PPID, e.Actor.Argv = p.ppid, p.argv
+	}
+	if rule, ok := Lookup(e.Rule); ok {
+		e.Mend = rule.Mend
+		e.Expected = rule.Ordinary
+	}
+	slices.Sort(e.Evidence)
+	e.Evidence = slices.Compact(e.Evidence)
+	e.Evidence = slices.DeleteFunc(e.Evidence, func(seq int64) bool { return seq == 0 })
+}
+
+func orEmpty(pids []int) []int {
+	if pids == nil {
+		return []int{}
+	}
+	return pids
+}
+
+func without(pids []int, pid int) []int {
+	return slices.DeleteFunc(slices.Clone(pids), func(p int) bool { return p == pid })
+}

@@ -1,0 +1,246 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// windows in which two facts belong to one cause
+const (
+	// crashWindow: the postmaster ends all sessions within milliseconds of a crash,
+	// and its log line may reach us through a file a little later.
+	crashWindow = 2 * time.Second
+	// exitWindow: the kernel sends the FIN while the process is still exiting; the
+	// exit is reported after it, sooner than this even on a busy machine.
+	exitWindow = 3 * time.Second
+)
+
+// byServerCrash recognises an ending that was one of many: a backend died
+// abnormally and the postmaster ended all the others (family F11).
+func (h *history) byServerCrash(s *session, signs []event.Event, e *Ending) bool {
+	first := signs[0]
+	if fatal := firstFatal(signs); fatal != nil && fatal.Closing.SQLState == "57P02" {
+		e.SQLState = fatal.Closing.SQLState
+		h.crash(e, fatal.Seq, "PostgreSQL ended this session because another backend crashed (57P02)")
+		return true
+	}
+	if first.Closing.From != event.Backend || first.Closing.Manner == event.Fatal || first.Closing.Cause != "" {
+		return false
+	}
+	for _, log := range h.logs {
+		if !near(log.At, first.At, crashWindow) || !isCrashLine(log.Log.Text) {
+			continue
+		}
+		what := "PostgreSQL ended all sessions after a backend crashed"
+		if victim := fmt.Sprintf("(PID %d)", s.front.backendPID()); strings.Contains(log.Log.Text, victim) {
+			what = fmt.Sprintf("the server process of this session (backend %d) was killed", s.front.backendPID())
+		}
+		h.crash(e, log.Seq, what+": «"+clip(log.Log.Text)+"»")
+		return true
+	}
+	return false
+}
+
+func (h *history) crash(e *Ending, seq int64, message string) {
+	e.Rule, e.Side, e.Actor = "backend.crash-restart", SideServer, Actor{Kind: Server}
+	e.Certainty, e.Message = Exact, message
+	e.Evidence = append(e.Evidence, seq)
+}
+
+func isCrashLine(text string) bool {
+	return strings.Contains(text, "was terminated by signal") ||
+		strings.Contains(text, "terminating any other active server processes") ||
+		strings.Contains(text, "terminating connection because of crash of another server process")
+}
+
+// byFatal recognises an ending that the server announced.
+func (h *history) byFatal(_ *session, signs []event.Event, e *Ending) bool {
+	fatal := firstFatal(signs)
+	if fatal == nil || !onlyServerBefore(signs, fatal) {
+		return false
+	}
+	e.SQLState, e.Manner, e.State = fatal.Closing.SQLState, event.Fatal, fatal.Closing.State
+	e.Side, e.Actor, e.Certainty = SideServer, Actor{Kind: Server}, Exact
+	e.Evidence = append(e.Evidence, fatal.Seq)
+	e.Rule = fatalRule(e.SQLState)
+	said := fmt.Sprintf("PostgreSQL ended it with %s «%s»", e.SQLState, clip(fatal.Closing.Text))
+	switch {
+	case fatal.Closing.Cause != "":
+		e.Actor = Actor{Kind: Fault, Fault: h.faultName(fatal.Closing.Cause)}
+		e.Side = SideNetwork
+		e.Message = fmt.Sprintf("fault %s answered in the server's place with %s", e.Actor.Fault, e.SQLState)
+	case e.Rule == "":
+		e.Rule = RuleUnknown
+		e.Message = said + "; no rule covers this SQLSTATE yet"
+	default:
+		e.Message = said + h.afterShutdown(fatal, e)
+	}
+	return true
+}
+
+func fatalRule(sqlstate string) string {
+	switch sqlstate {
+	case "57P01":
+		return "backend.admin-terminate"
+	case "57P02", "57P03":
+		return "backend.crash-restart"
+	case "25P03", "57P05", "25P04":
+		return "backend.session-timeout"
+	case "53300":
+		return "capacity.exhausted"
+	default:
+		return ""
+	}
+}
+
+// afterShutdown names the shutdown request that came before a 57P01, if one did.
+func (h *history) afterShutdown(fatal *event.Event, e *Ending) string {
+	for _, log := range h.logs {
+		if log.At <= fatal.At+crashWindow && near(log.At, fatal.At, crashWindow) && strings.Contains(log.Log.Text, "shutdown request") {
+			e.Evidence = append(e.Evidence, log.Seq)
+			return ", after " + clip(log.Log.Text)
+		}
+	}
+	return ""
+}
+
+// byFault recognises an ending that one of our own faults made.
+func (h *history) byFault(s *session, signs []event.Event, e *Ending) bool {
+	for _, sign := range signs {
+		if sign.Closing.Cause == "" {
+			continue
+		}
+		if sign.At > signs[0].At && signs[0].Closing.From == event.Frontend && signs[0].Closing.Manner == event.Terminate {
+			return false
+		}
+		name := h.faultName(sign.Closing.Cause)
+		e.Manner, e.State, e.Side = sign.Closing.Manner, sign.Closing.State, SideNetwork
+		e.Actor, e.Certainty, e.Rule = Actor{Kind: Fault, Fault: name}, Exact, networkRule(sign.Closing.Manner)
+		e.Evidence = append(e.Evidence, sign.Seq, h.faults[sign.Closing.Cause].Seq)
+		e.Message = fmt.Sprintf("fault %s ended it by %s, on the way between subject and server", name, sayManner(e.Manner))
+		return true
+	}
+	return h.bySwallowing(s, signs, e)
+}
+
+// bySwallowing recognises a client that gave up while a fault kept its answer.
+func (h *history) bySwallowing(_ *session, signs []event.Event, e *Ending) bool {
+	first := signs[0]
+	if first.Closing.From != event.Frontend || first.Closing.Manner == event.Terminate {
+		return false
+	}
+	for id, fault := range h.faults {
+		healedAt, healed := h.healed[id]
+		if fault.Fault.Name != "network.blackhole" || fault.At > first.At || (healed && healedAt < first.At) {
+			continue
+		}
+		e.Rule, e.Manner, e.Side = "network.blackhole", event.Silence, SideNetwork
+		e.Actor, e.Certainty = Actor{Kind: Fault, Fault: fault.Fault.Name}, Inferred
+		e.Evidence = append(e.Evidence, fault.Seq)
+		e.Message = "the client gave up waiting while fault network.blackhole swallowed the traffic"
+		return true
+	}
+	return false
+}
+
+func networkRule(m event.Manner) string {
+	switch m {
+	case event.RST:
+		return "network.reset"
+	case event.Silence:
+		return "network.blackhole"
+	default:
+		return "network.closed"
+	}
+}
+
+// byNetwork recognises an ending that neither the subject nor the server made:
+// each of them saw the other side close.
+func (h *history) byNetwork(s *session, signs []event.Event, e *Ending) bool {
+	first := signs[0]
+	if first.Closing.From == event.Frontend && first.Session.Place == event.Front {
+		e.Side = SideSubject
+		e.Message = fmt.Sprintf("the subject's end was closed by %s without Terminate, and no process was seen to exit: "+
+			"a driver's time-out or a collected connection does that", sayManner(first.Closing.Manner))
+		return true
+	}
+	if s.back != nil && firstAt(s.back.closings, event.Backend) < firstAt(s.front.closings, event.Frontend) &&
+		first.Session.Place == event.Back && first.Closing.From == event.Backend {
+		e.Side = SideServer
+		e.Message = fmt.Sprintf("the server's end was closed by %s, without an error message and without a line in its log", sayManner(first.Closing.Manner))
+		return true
+	}
+	if s.back == nil {
+		e.Message = "the connection was closed from beyond the tap, and there was no second tap to tell the server from the network"
+		return true
+	}
+	e.Rule, e.Side = networkRule(first.Closing.Manner), SideNetwork
+	e.Actor = Actor{Kind: Unknown}
+	e.Message = fmt.Sprintf("something between the two taps ended it by %s: neither the subject nor the server had closed", sayManner(first.Closing.Manner))
+	return true
+}
+
+func firstAt(closings []event.Event, from event.Side) time.Duration {
+	for _, c := range closings {
+		if c.Closing.From == from {
+			return c.At
+		}
+	}
+	return far
+}
+
+func firstFatal(signs []event.Event) *event.Event {
+	for i := range signs {
+		if signs[i].Closing.Manner == event.Fatal {
+			return &signs[i]
+		}
+	}
+	return nil
+}
+
+// onlyServerBefore reports whether nothing but the server's own signs came before fatal.
+func onlyServerBefore(signs []event.Event, fatal *event.Event) bool {
+	for _, sign := range signs {
+		if sign.Seq == fatal.Seq {
+			return true
+		}
+		if sign.At < fatal.At && sign.Closing.From != event.Backend {
+			return false
+		}
+	}
+	return true
+}
+
+func (h *history) faultName(id string) string {
+	if f, ok := h.faults[id]; ok {
+		return f.Fault.Name
+	}
+	return id
+}
+
+func near(a, b, within time.Duration) bool { return a-b <= within && b-a <= within }
+
+func sayManner(m event.Manner) string {
+	switch m {
+	case event.FIN:
+		return "FIN"
+	case event.RST:
+		return "RST"
+	case event.Silence:
+		return "silence"
+	default:
+		return string(m)
+	}
+}
+
+func clip(text string) string {
+	const max = 120
+	line, _, _ := strings.Cut(text, "\n")
+	if len(line) > max {
+		return line[:max] + "…"
+	}
+	return line
+}

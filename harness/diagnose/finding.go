@@ -1,0 +1,166 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// findings returns what is wrong with s beside its ending.
+func (h *history) findings(s *session) []Finding {
+	var out []Finding
+	if f, ok := h.sharedQuery(s); ok {
+		out = append(out, f)
+	}
+	if f, ok := h.ambiguousCommit(s); ok {
+		out = append(out, f)
+	}
+	if f, ok := h.heldByDescendant(s); ok {
+		out = append(out, f)
+	}
+	return out
+}
+
+// sharedQuery finds a session on which more than one process sent requests
+// (family F01): answers change hands, usually without any error.
+func (h *history) sharedQuery(s *session) (Finding, bool) {
+	first := map[int]event.Event{}
+	for _, c := range s.front.calls {
+		if c.Call.Name != event.CallSend || c.Call.Type == typeTerminate || !isRequest(c.Call.Type) {
+			continue
+		}
+		if _, seen := first[c.PID]; !seen {
+			first[c.PID] = c
+		}
+	}
+	if len(first) < 2 || h.handedOver(s, first) {
+		return Finding{}, false
+	}
+	f := Finding{Rule: "fork.shared-query", Session: s.number}
+	for pid, call := range first {
+		f.PIDs = append(f.PIDs, pid)
+		f.Evidence = append(f.Evidence, call.Seq)
+	}
+	slices.Sort(f.PIDs)
+	slices.Sort(f.Evidence)
+	f.Message = fmt.Sprintf("pids %v sent requests over one session, opened by %s: each reads the other's answers", f.PIDs, h.name(s.opener()))
+	f.Mend = mend(f.Rule)
+	return f, true
+}
+
+// isRequest reports whether a message of that type asks the server for something.
+func isRequest(typ string) bool {
+	switch typ {
+	case "Query", "Parse", "Bind", "Execute", "Describe", "Sync", "FunctionCall", "CopyData":
+		return true
+	default:
+		return false
+	}
+}
+
+// handedOver reports whether the senders used the session one after the other,
+// each one only after its predecessor had exited.
+func (h *history) handedOver(s *session, first map[int]event.Event) bool {
+	for pid := range first {
+		for _, c := range s.front.calls {
+			if c.PID == pid && c.Call.Name == event.CallSend && h.overlaps(c, first) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// overlaps reports whether another sender, which began before call, was alive at it.
+func (h *history) overlaps(call event.Event, first map[int]event.Event) bool {
+	for pid, begun := range first {
+		if pid == call.PID || begun.At > call.At {
+			continue
+		}
+		if p := h.processes[pid]; p == nil || p.exitAt > call.At {
+			return true
+		}
+	}
+	return false
+}
+
+// ambiguousCommit finds a session that was lost between COMMIT and its answer
+// (family F21), and says from the back tap what really became of it.
+func (h *history) ambiguousCommit(s *session) (Finding, bool) {
+	signs := s.closings()
+	if len(signs) == 0 {
+		return Finding{}, false
+	}
+	sent, seq := lastCommit(s.messages(), event.Frontend)
+	answered, _ := lastCommit(s.messages(), event.Backend)
+	lost := signs[0].Closing.State == event.Committing || slices.ContainsFunc(s.front.closings, func(c event.Event) bool {
+		return c.Closing.State == event.Committing
+	})
+	if !lost || sent == 0 || (answered != 0 && answered > sent) {
+		return Finding{}, false
+	}
+	forwarded, _ := lastCommit(s.backMessages(), event.Frontend)
+	done, doneSeq := lastCommit(s.backMessages(), event.Backend)
+	f := Finding{
+		Rule: "txn.ambiguous-commit", Session: s.number, PIDs: []int{s.opener()},
+		Evidence: compact(seq, doneSeq, signs[0].Seq), Mend: mend("txn.ambiguous-commit"),
+	}
+	switch {
+	case done != 0:
+		f.Message = "COMMIT was sent and PostgreSQL carried it out, but its answer never reached the client: the transaction is durable and the client cannot know"
+	case s.back != nil && forwarded == 0:
+		f.Message = "COMMIT was sent but never reached PostgreSQL: the transaction is lost and the client cannot know"
+	default:
+		f.Message = "COMMIT was sent and no answer came: whether the transaction is durable cannot be told from here"
+	}
+	return f, true
+}
+
+// lastCommit returns when the last COMMIT (or its CommandComplete) passed from
+// that side and was not dropped, and its event number; 0 when none did.
+func lastCommit(messages []event.Event, from event.Side) (time.Duration, int64) {
+	for _, m := range slices.Backward(messages) {
+		if m.Message.From != from || m.Message.Dropped || m.Message.Verb != "COMMIT" {
+			continue
+		}
+		if from == event.Backend && m.Message.Type != "CommandComplete" {
+			continue
+		}
+		return m.At, m.Seq
+	}
+	return 0, 0
+}
+
+// heldByDescendant finds a session that lives on although its opener is gone
+// (family F06).
+func (h *history) heldByDescendant(s *session) (Finding, bool) {
+	opener := h.processes[s.opener()]
+	if len(s.front.closings) > 0 || opener == nil || !opener.exited {
+		return Finding{}, false
+	}
+	f := Finding{Rule: "fork.held-by-descendant", Session: s.number, Evidence: []int64{opener.exitSeq}, Mend: mend("fork.held-by-descendant")}
+	for _, pid := range s.others() {
+		if p := h.processes[pid]; p == nil || !p.exited {
+			f.PIDs = append(f.PIDs, pid)
+		}
+	}
+	if len(f.PIDs) == 0 {
+		return Finding{}, false
+	}
+	f.Message = fmt.Sprintf("%s opened the session and %s; pids %v still hold its socket, so PostgreSQL keeps the session and its locks",
+		h.name(opener.pid), opener.sayExit(), f.PIDs)
+	return f, true
+}
+
+func mend(id string) string {
+	rule, _ := Lookup(id)
+	return rule.Mend
+}
+
+func compact(seqs ...int64) []int64 {
+	seqs = slices.DeleteFunc(seqs, func(n int64) bool { return n == 0 })
+	slices.Sort(seqs)
+	return slices.Compact(seqs)
+}

@@ -1,0 +1,277 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// far lies after every event; it stands for "has not happened".
+const far = time.Duration(1<<63 - 1)
+
+// process is what the journal knows of one process of the subject.
+type process struct {
+	pid, ppid int
+	argv      []string
+	exited    bool
+	exitAt    time.Duration
+	exitSeq   int64
+	code      *int
+	signal    string
+}
+
+// view is one session as one tap saw it.
+type view struct {
+	id       event.SessionID
+	opened   event.Event
+	named    *event.Event
+	closings []event.Event
+	ended    *event.Event
+	messages []event.Event
+	calls    []event.Event
+	shared   []event.Event
+	cancel   bool
+}
+
+// session joins the views of one session: what the subject saw, what the server saw.
+type session struct {
+	number      int
+	front, back *view
+	sharedPIDs  map[int]bool // every pid that was ever seen to hold the subject's end
+}
+
+// history is the journal, folded by process and session.
+type history struct {
+	events    []event.Event
+	processes map[int]*process
+	sessions  []*session
+	faults    map[string]event.Event // injected, by id
+	healed    map[string]time.Duration
+	logs      []event.Event
+	changes   []event.Event
+}
+
+func fold(events []event.Event) *history {
+	h := &history{
+		events:    events,
+		processes: map[int]*process{},
+		faults:    map[string]event.Event{},
+		healed:    map[string]time.Duration{},
+	}
+	views := map[event.SessionID]*view{}
+	var order []*view
+	for _, e := range events {
+		h.foldProcess(e)
+		h.foldWorld(e)
+		if e.Session.IsZero() {
+			continue
+		}
+		v := views[e.Session]
+		if v == nil {
+			v = &view{id: e.Session, opened: e}
+			views[e.Session] = v
+			order = append(order, v)
+		}
+		v.add(e)
+	}
+	h.sessions = join(order)
+	return h
+}
+
+func (h *history) foldProcess(e event.Event) {
+	if e.Process == nil {
+		return
+	}
+	p := h.processes[e.PID]
+	if p == nil || (p.exited && e.Kind == event.ProcessStarted) {
+		p = &process{pid: e.PID, exitAt: far}
+		h.processes[e.PID] = p
+	}
+	if e.Process.PPID != 0 && p.ppid == 0 {
+		p.ppid = e.Process.PPID
+	}
+	if len(e.Process.Argv) > 0 {
+		p.argv = e.Process.Argv
+	}
+	if e.Kind == event.ProcessExited && !p.exited {
+		p.exited, p.exitAt, p.exitSeq = true, e.At, e.Seq
+		p.code, p.signal = e.Process.Code, e.Process.Signal
+	}
+}
+
+func (h *history) foldWorld(e event.Event) {
+	switch e.Kind {
+	case event.FaultInjected:
+		h.faults[e.Fault.ID] = e
+	case event.FaultHealed:
+		h.healed[e.Fault.ID] = e.At
+	case event.ServerLogged:
+		h.logs = append(h.logs, e)
+	case event.ServerChanged:
+		h.changes = append(h.changes, e)
+	default:
+	}
+}
+
+func (v *view) add(e event.Event) {
+	switch e.Kind {
+	case event.SessionOpened:
+		v.opened = e
+	case event.SessionNamed:
+		v.named = &e
+	case event.SessionClosing:
+		v.closings = append(v.closings, e)
+	case event.SessionEnded:
+		v.ended = &e
+	case event.SessionMessage:
+		v.messages = append(v.messages, e)
+	case event.ProcessCalled:
+		v.calls = append(v.calls, e)
+	case event.SessionShared:
+		v.shared = append(v.shared, e)
+	case event.SessionCancel:
+		v.cancel = true
+	default:
+	}
+}
+
+// join pairs the two taps' views of each session: by the backend pid, and for
+// those that never learned one, by the order of connection. Cancel requests are
+// no sessions and are left out.
+func join(views []*view) []*session {
+	var sessions []*session
+	var backs []*view
+	for _, v := range views {
+		switch {
+		case v.cancel:
+		case v.id.Place == event.Back:
+			backs = append(backs, v)
+		default:
+			sessions = append(sessions, &session{number: v.id.N, front: v, sharedPIDs: map[int]bool{}})
+		}
+	}
+	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.front.opened.At, b.front.opened.At) })
+	slices.SortFunc(backs, func(a, b *view) int { return cmp.Compare(a.opened.At, b.opened.At) })
+	for _, byPID := range []bool{true, false} {
+		for _, s := range sessions {
+			backs = s.take(backs, byPID)
+		}
+	}
+	for _, s := range sessions {
+		s.collectHolders()
+	}
+	return sessions
+}
+
+// take gives s its back view out of backs, and returns the rest.
+func (s *session) take(backs []*view, byPID bool) []*view {
+	if s.back != nil {
+		return backs
+	}
+	for i, b := range backs {
+		if b.opened.At < s.front.opened.At || b.backendPID() != s.front.backendPID() || (b.backendPID() == 0) == byPID {
+			continue
+		}
+		s.back = b
+		return slices.Delete(slices.Clone(backs), i, i+1)
+	}
+	return backs
+}
+
+func (s *session) collectHolders() {
+	if o := s.opener(); o != 0 {
+		s.sharedPIDs[o] = true
+	}
+	for _, e := range s.front.shared {
+		for _, pid := range e.Holders.PIDs {
+			s.sharedPIDs[pid] = true
+		}
+	}
+	for _, e := range s.front.calls {
+		for _, pid := range e.Call.Holders {
+			s.sharedPIDs[pid] = true
+		}
+	}
+}
+
+func (v *view) backendPID() int {
+	if v == nil || v.named == nil {
+		return 0
+	}
+	return v.named.Named.BackendPID
+}
+
+// opener is the pid that called connect, 0 when it is not known.
+func (s *session) opener() int {
+	if s.front.opened.Opened != nil && s.front.opened.Opened.Opener != 0 {
+		return s.front.opened.Opened.Opener
+	}
+	for _, e := range s.front.shared {
+		if e.Holders.Opener != 0 {
+			return e.Holders.Opener
+		}
+	}
+	return 0
+}
+
+// role is what the session was for: the last part of its application name.
+func (s *session) role() string {
+	if s.front.named == nil {
+		return ""
+	}
+	name := s.front.named.Named.ApplicationName
+	return name[strings.LastIndexByte(name, '/')+1:]
+}
+
+// closings returns the signs of ending of both views in the order of time, each
+// with the place where it was seen.
+func (s *session) closings() []event.Event {
+	all := slices.Clone(s.front.closings)
+	if s.back != nil {
+		all = append(all, s.back.closings...)
+	}
+	slices.SortStableFunc(all, func(a, b event.Event) int { return cmp.Compare(a.At, b.At) })
+	return all
+}
+
+// others returns the pids that held the session beside the opener, ascending.
+func (s *session) others() []int {
+	var pids []int
+	for pid := range s.sharedPIDs {
+		if pid != s.opener() {
+			pids = append(pids, pid)
+		}
+	}
+	slices.Sort(pids)
+	return pids
+}
+
+// holdersAt returns the last known holders at time at, or nil.
+func (s *session) holdersAt(at time.Duration) []int {
+	var pids []int
+	for _, e := range s.front.shared {
+		if e.At <= at {
+			pids = e.Holders.PIDs
+		}
+	}
+	return pids
+}
+
+// messages returns the recorded messages of the front view in the order of time.
+func (s *session) messages() []event.Event { return sorted(s.front.messages) }
+
+func (s *session) backMessages() []event.Event {
+	if s.back == nil {
+		return nil
+	}
+	return sorted(s.back.messages)
+}
+
+func sorted(events []event.Event) []event.Event {
+	out := slices.Clone(events)
+	slices.SortStableFunc(out, func(a, b event.Event) int { return cmp.Compare(a.At, b.At) })
+	return out
+}

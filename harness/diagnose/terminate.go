@@ -1,0 +1,247 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"deadwire/harness/event"
+)
+
+const typeTerminate = "Terminate"
+
+// byTerminate recognises an ending by the Terminate message and asks who wrote
+// it: the opener, one that it was handed over to, or one that only inherited it.
+func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
+	sign := signs[0]
+	if sign.Closing.Manner != event.Terminate || sign.Closing.From != event.Frontend {
+		return false
+	}
+	e.Side = SideSubject
+	if call := s.call(event.CallSend, typeTerminate); call != nil {
+		h.terminateSeen(s, call, e)
+		return true
+	}
+	h.terminateByHolders(s, sign, e)
+	return true
+}
+
+// terminateSeen judges a Terminate whose system call was observed.
+func (h *history) terminateSeen(s *session, call *event.Event, e *Ending) {
+	e.Certainty = Exact
+	e.Evidence = append(e.Evidence, call.Seq)
+	e.Actor.PID = call.PID
+	if len(call.Call.Holders) > 0 {
+		e.HoldersBefore = slices.Sorted(slices.Values(call.Call.Holders))
+	}
+	if !slices.Contains(e.HoldersBefore, call.PID) {
+		e.HoldersBefore = slices.Sorted(slices.Values(append(slices.Clone(e.HoldersBefore), call.PID)))
+	}
+	e.HoldersAfter = without(e.HoldersBefore, call.PID)
+	opener := s.opener()
+	switch {
+	case opener == 0:
+		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
+		e.Message = fmt.Sprintf("%s sent Terminate; who had opened the session was not seen", h.name(call.PID))
+	case call.PID == opener:
+		h.terminatedByOpener(s, call, e)
+	case !slices.Contains(e.HoldersAfter, opener):
+		e.Rule, e.Actor.Kind = "process.handed-over", Inheritor
+		e.Message = fmt.Sprintf("%s closed a session that pid %d had opened and let go of before", h.name(call.PID), opener)
+	default:
+		e.Rule, e.Actor.Kind = "fork.inherited-terminate", Inheritor
+		e.Message = fmt.Sprintf("%s, which had only inherited the session, sent Terminate while its opener, pid %d, still held it", h.name(call.PID), opener)
+	}
+}
+
+func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
+	e.Actor.Kind = Opener
+	if user := s.userAfter(call); user != 0 {
+		e.Rule = "fork.opener-left"
+		e.Message = fmt.Sprintf("its opener, %s, sent Terminate while pid %d still used the session", h.name(call.PID), user)
+		return
+	}
+	e.Rule = "close.ordinary"
+	e.Message = fmt.Sprintf("its opener, %s, sent Terminate", h.name(call.PID))
+}
+
+// userAfter returns another process that sent on the session after call, or 0.
+func (s *session) userAfter(call *event.Event) int {
+	for _, c := range s.front.calls {
+		if c.At > call.At && c.PID != call.PID && c.Call.Name == event.CallSend && c.Call.Type != typeTerminate {
+			return c.PID
+		}
+	}
+	return 0
+}
+
+// terminateByHolders judges a Terminate whose sender was not observed. It names
+// a sender only when a single process can have been it.
+func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
+	others, opener := s.others(), s.opener()
+	e.HoldersAfter = orEmpty(s.holdersAfter(sign))
+	switch {
+	case len(others) == 0 && !s.usedAfter(sign):
+		e.Rule, e.Actor = "close.ordinary", Actor{Kind: Opener, PID: opener}
+		if opener == 0 {
+			e.Actor.Kind = Unknown
+		} else {
+			e.Certainty = Holders
+		}
+		e.Message = "Terminate, and nobody but the opener was seen to hold the session"
+	case s.usedAfter(sign) || slices.Contains(e.HoldersAfter, opener):
+		e.Rule = "fork.inherited-terminate"
+		e.Actor = h.soleSender(e, opener)
+		e.Message = "Terminate came over a session that its opener still held" + senderNote(e.Actor)
+	default:
+		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
+		e.Message = fmt.Sprintf("Terminate on a session held by pids %v; the sender was not observed", append([]int{opener}, others...))
+	}
+}
+
+func (h *history) soleSender(e *Ending, opener int) Actor {
+	var left []int
+	for _, pid := range e.HoldersBefore {
+		if pid != opener && !slices.Contains(e.HoldersAfter, pid) {
+			left = append(left, pid)
+		}
+	}
+	if len(left) == 1 {
+		e.Certainty = Holders
+		return Actor{Kind: Inheritor, PID: left[0]}
+	}
+	return Actor{Kind: Unknown}
+}
+
+func senderNote(a Actor) string {
+	if a.Kind == Unknown {
+		return "; the sender was not observed, and the holders do not single it out"
+	}
+	return fmt.Sprintf("; pid %d alone let go of it at that moment", a.PID)
+}
+
+// holdersAfter returns the first holder set that was seen after sign, or nil.
+func (s *session) holdersAfter(sign event.Event) []int {
+	for _, e := range s.front.shared {
+		if e.At > sign.At {
+			return e.Holders.PIDs
+		}
+	}
+	return s.holdersAt(sign.At)
+}
+
+// usedAfter reports whether the subject sent anything but Terminate after sign.
+func (s *session) usedAfter(sign event.Event) bool {
+	for _, m := range s.front.messages {
+		if m.At > sign.At && m.Message.From == event.Frontend && m.Message.Type != typeTerminate {
+			return true
+		}
+	}
+	return false
+}
+
+// call returns the first observed call of that name on the session whose message
+// type is typ ("" for any), or nil.
+func (s *session) call(name event.CallName, typ string) *event.Event {
+	for i, e := range s.front.calls {
+		if e.Call.Name == name && (typ == "" || e.Call.Type == typ) && !e.Call.Blocked {
+			return &s.front.calls[i]
+		}
+	}
+	return nil
+}
+
+// byShutdown recognises shutdown(2) on a shared socket, which ends the session
+// for every holder as Terminate does (wire facts, section 1).
+func (h *history) byShutdown(s *session, signs []event.Event, e *Ending) bool {
+	sign := signs[0]
+	call := s.call(event.CallShutdown, "")
+	if call == nil || sign.Closing.From != event.Frontend || sign.Closing.Manner == event.Terminate {
+		return false
+	}
+	opener := s.opener()
+	e.Side, e.Certainty, e.Actor.PID = SideSubject, Exact, call.PID
+	e.Evidence = append(e.Evidence, call.Seq)
+	e.HoldersBefore = slices.Sorted(slices.Values(call.Call.Holders))
+	e.HoldersAfter = without(e.HoldersBefore, call.PID)
+	if call.PID == opener || !slices.Contains(e.HoldersBefore, opener) {
+		e.Rule, e.Actor.Kind = "close.ordinary", Opener
+		e.Message = fmt.Sprintf("%s shut the socket down without Terminate", h.name(call.PID))
+		return true
+	}
+	e.Rule, e.Actor.Kind = "fork.inherited-terminate", Inheritor
+	e.Message = fmt.Sprintf("%s, which had only inherited the session, shut its socket down while its opener, pid %d, still held it", h.name(call.PID), opener)
+	return true
+}
+
+// byExit recognises a FIN or RST that the kernel sent because the last holder exited.
+func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
+	sign := signs[0]
+	if sign.Closing.From != event.Frontend || sign.Closing.Manner == event.Terminate {
+		return false
+	}
+	last := h.lastToExit(s, sign)
+	if last == nil {
+		return false
+	}
+	e.Side, e.Actor = SideSubject, Actor{Kind: Kernel, PID: last.pid}
+	e.Evidence = append(e.Evidence, last.exitSeq)
+	e.Certainty = Holders
+	if len(e.HoldersBefore) == 0 {
+		e.HoldersBefore = []int{last.pid}
+	}
+	if opener := h.processes[s.opener()]; last.pid != s.opener() && opener != nil && opener.exited {
+		e.Rule = "fork.held-by-descendant"
+		e.Evidence = append(e.Evidence, opener.exitSeq)
+		e.Message = fmt.Sprintf("its opener, %s, had %s %.0f ms before; %s still held the socket, so session, transaction and locks lived on until it %s",
+			h.name(opener.pid), opener.sayExit(), (sign.At-opener.exitAt).Seconds()*1000, h.name(last.pid), last.sayExit())
+		return true
+	}
+	e.Rule = "process.died"
+	e.Message = fmt.Sprintf("the kernel closed it: %s %s", h.name(last.pid), last.sayExit())
+	return true
+}
+
+// lastToExit returns the holder whose exit caused the FIN of sign: the one that
+// exited nearest to it, provided that no known holder lived on.
+func (h *history) lastToExit(s *session, sign event.Event) *process {
+	var last *process
+	for pid := range s.sharedPIDs {
+		p := h.processes[pid]
+		if p == nil || !p.exited || p.exitAt > sign.At+exitWindow {
+			if slices.Contains(s.holdersAt(sign.At), pid) {
+				return nil // a holder that lives on: the FIN has another reason
+			}
+			continue
+		}
+		if last == nil || p.exitAt > last.exitAt {
+			last = p
+		}
+	}
+	if last != nil && last.exitAt < sign.At-exitWindow {
+		return nil
+	}
+	return last
+}
+
+func (p *process) sayExit() string {
+	switch {
+	case p.signal != "":
+		return "was killed by " + p.signal
+	case p.code != nil:
+		return fmt.Sprintf("exited with code %d", *p.code)
+	default:
+		return "exited (code not known)"
+	}
+}
+
+// name says a process for humans: its pid and the short form of its command.
+func (h *history) name(pid int) string {
+	p := h.processes[pid]
+	if p == nil || len(p.argv) == 0 {
+		return fmt.Sprintf("pid %d", pid)
+	}
+	argv := slices.Clone(p.argv)
+	argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:]
+	return fmt.Sprintf("pid %d (%s)", pid, clip(strings.Join(argv[:min(len(argv), 4)], " ")))
+}
