@@ -1,0 +1,116 @@
+package schema
+
+// Which cards may be voted on by a machine: unresolved fronts of a usable size
+// without a tag that takes them out of the catalogue of official printings. A
+// dpi of 0 means that nobody measured it.
+const votable = `c.printing_tag_status = 'unresolved' and c.canonical_card_id is null and c.card_type = 'CARD'
+  and not c.dpi between 1 and 199 and not c.tags && array['custom-art', 'non-english']`
+
+// Done, as in the specification: some row's version map contains the current one.
+const extracted = `exists (select from image_evidence e
+  where e.card_id = c.id and e.content_hash = c.content_phash and e.extractor_versions @> $3)`
+
+// Statements that select and describe cards.
+const (
+	// Select reads the next $2 hashed cards after position $1 and says of each
+	// whether Stage C ($3 current versions, $4 its agent) or only Stage D ($5 its
+	// agent) has work on it. The keyset and the limit keep its cost independent of
+	// the catalogue's size.
+	Select = `/* conveyor:select */
+with chunk as (
+  select * from card where content_phash is not null and id > $1 order by id limit $2
+), judged as (
+  select c.*, ` + extracted + ` as extracted,
+    exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
+      and l.skip_reason = 'damaged-image') as damaged,
+    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $5)
+      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $5
+        and l.skip_reason <> 'no-evidence') as decided,
+    ` + votable + ` as votable
+  from chunk c
+)
+select id, identifier, file, coalesce(trim(md5_checksum), '') as md5, content_phash,
+  not extracted and not damaged as needs_extraction,
+  extracted and votable and not decided as needs_decision
+from judged order by id`
+
+	// Partition returns the cards of the batch whose image (by md5) already got a
+	// printing vote in this run, anywhere in the catalogue.
+	Partition = `/* conveyor:partition */
+select c.id from card c
+where c.id = any($1) and c.md5_checksum is not null and exists (
+  select from card twin join card_printing_tag v on v.card_id = twin.id
+  where twin.md5_checksum = c.md5_checksum and v.run_id = $2 and v.printing_id is not null)
+order by c.id`
+
+	// Evidence returns what the join-key calculator reads, for the cards of the
+	// batch that it may still decide in this run ($2), by agent ($3).
+	Evidence = `/* conveyor:evidence */
+select c.id, c.name, e.id is not null as has_evidence,
+  coalesce(e.collector_set_code, '') as set_code, coalesce(e.collector_number, '') as number,
+  coalesce(e.layout_class, '') as border, coalesce(e.truncated, false) as truncated
+from card c
+left join lateral (
+  select * from image_evidence i
+  where i.card_id = c.id and i.content_hash = c.content_phash
+    and (i.md5_checksum is null or c.md5_checksum is null or i.md5_checksum = c.md5_checksum)
+) e on true
+where c.id = any($1) and ` + votable + `
+  and not exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $3 and v.run_id = $2)
+  and not exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $3 and l.run_id = $2
+    and l.skip_reason <> 'no-evidence')
+order by c.id`
+
+	// Candidates returns the printings of the given normalised names.
+	Candidates = `/* conveyor:candidates */
+select id, normal_name, set_code, collector_number, border_color
+from printing where normal_name = any($1) order by id`
+
+	// Lexicon returns those of the given set codes that exist.
+	Lexicon = `/* conveyor:lexicon */ select distinct set_code from printing where set_code = any($1)`
+)
+
+// Statements that write evidence and scan logs.
+const (
+	// Persist writes one card's evidence ($2: one JSON object whose keys are
+	// columns), stamped with the card's own hashes. It writes no row when the
+	// card's image changed since the job was made.
+	Persist = `/* conveyor:persist */
+insert into image_evidence as old (card_id, content_hash, md5_checksum, sha256_checksum, run_id,
+  extractor_versions, skips, fetch_ok, fetch_error_class, fetch_latency_ms, fetch_image_format,
+  width, height, aspect_ratio, bleed_class, bleed_diff_mm, layout_class, crop_boxes, artbox_phash,
+  truncated, blur_variance, entropy, colour_mean, colour_stddev, collector_set_code, collector_number)
+select c.id, c.content_phash, c.md5_checksum, c.sha256_checksum, $4,
+  r.extractor_versions, coalesce(r.skips, '{}'), r.fetch_ok, r.fetch_error_class, r.fetch_latency_ms, r.fetch_image_format,
+  r.width, r.height, r.aspect_ratio, r.bleed_class, r.bleed_diff_mm, r.layout_class, r.crop_boxes, r.artbox_phash,
+  r.truncated, r.blur_variance, r.entropy, r.colour_mean, r.colour_stddev, r.collector_set_code, r.collector_number
+from card c, jsonb_to_record($2) as r(
+  extractor_versions jsonb, skips jsonb, fetch_ok boolean, fetch_error_class text, fetch_latency_ms integer,
+  fetch_image_format text, width integer, height integer, aspect_ratio double precision, bleed_class text,
+  bleed_diff_mm double precision, layout_class text, crop_boxes jsonb, artbox_phash bigint, truncated boolean,
+  blur_variance double precision, entropy double precision, colour_mean double precision[],
+  colour_stddev double precision[], collector_set_code text, collector_number text)
+where c.id = $1 and c.content_phash = $3
+on conflict (card_id, content_hash) do update set
+  md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum, run_id = excluded.run_id,
+  extractor_versions = old.extractor_versions || excluded.extractor_versions, skips = excluded.skips,
+  fetch_ok = excluded.fetch_ok, fetch_error_class = excluded.fetch_error_class,
+  fetch_latency_ms = excluded.fetch_latency_ms, fetch_image_format = excluded.fetch_image_format,
+  width = excluded.width, height = excluded.height, aspect_ratio = excluded.aspect_ratio,
+  bleed_class = excluded.bleed_class, bleed_diff_mm = excluded.bleed_diff_mm,
+  layout_class = excluded.layout_class, crop_boxes = excluded.crop_boxes, artbox_phash = excluded.artbox_phash,
+  truncated = excluded.truncated, blur_variance = excluded.blur_variance, entropy = excluded.entropy,
+  colour_mean = excluded.colour_mean, colour_stddev = excluded.colour_stddev,
+  collector_set_code = excluded.collector_set_code, collector_number = excluded.collector_number,
+  transferred = false, transferred_from_card_id = null, updated_at = clock_timestamp()`
+
+	// PersistLog writes the scan log of the same card in the same transaction.
+	PersistLog = `/* conveyor:persist-log */
+insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason)
+select $1, $2, $3, unnest($4::text[])`
+
+	// SkipLog writes scan logs for many cards: one row per element.
+	SkipLog = `/* conveyor:skip-log */
+insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason)
+select card_id, $1, $2, reason from unnest($3::bigint[], $4::text[]) as s(card_id, reason)`
+)

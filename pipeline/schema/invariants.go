@@ -1,0 +1,80 @@
+package schema
+
+// Invariant is one promise of the database that a query can check.
+type Invariant struct {
+	// Name is short and stable; scripts may match it.
+	Name string
+	// Number is the promise's number in the specification, section 10.
+	Number int
+	// Promise is the sentence that must hold.
+	Promise string
+	// SQL returns one row per breach, one text column each.
+	SQL string
+	// AtRest marks a promise that holds only while no stream runs.
+	AtRest bool
+}
+
+// Invariants lists the promises that exist so far, in the specification's order.
+func Invariants() []Invariant {
+	return append(dataInvariants(), runInvariants()...)
+}
+
+func dataInvariants() []Invariant {
+	return []Invariant{
+		{"evidence-unique", 1, "a card has at most one evidence row per content hash", `/* conveyor:check-evidence-unique */
+select format('card %s, hash %s: %s rows', card_id, content_hash, count(*))
+from image_evidence group by card_id, content_hash having count(*) > 1`, false},
+		{"votes-unique", 2, "a vote names a printing or no match, once per card and agent", `/* conveyor:check-votes-unique */
+select format('card %s, agent %s, printing %s: %s rows', card_id, anonymous_id, printing_id, count(*))
+from card_printing_tag group by card_id, anonymous_id, printing_id having count(*) > 1
+union all
+select format('vote %s names %s', id, case when is_no_match then 'both' else 'neither' end)
+from card_printing_tag where (printing_id is not null) = is_no_match`, false},
+		{"evidence-hashed", 3, "evidence exists only for cards with a perceptual hash", `/* conveyor:check-evidence-hashed */
+select format('evidence %s of card %s', e.id, e.card_id)
+from image_evidence e join card c on c.id = e.card_id where e.content_hash is null or c.content_phash is null`, false},
+		{"transfer-named", 4, "transferred evidence names a donor with the same md5", `/* conveyor:check-transfer-named */
+select format('evidence %s of card %s', e.id, e.card_id)
+from image_evidence e left join card donor on donor.id = e.transferred_from_card_id
+where e.transferred and (donor.md5_checksum is null or donor.md5_checksum is distinct from e.md5_checksum)`, false},
+		{"machine-never-resolves", 5, "a status is backed by a person's vote", `/* conveyor:check-machine-never-resolves */
+select format('card %s is %s', c.id, c.printing_tag_status) from card c
+where c.printing_tag_status <> 'unresolved' and not exists (
+  select from card member join card_printing_tag v on v.card_id = member.id and v.source in ('user', 'admin')
+  where member.id = c.id or member.md5_checksum = c.md5_checksum)`, false},
+		{"writes-attributed", 11, "every machine vote, scan log and evidence row names its run", `/* conveyor:check-writes-attributed */
+select format('vote %s', id) from card_printing_tag where run_id is null and source in ('ocr', 'deduction')
+union all select format('scan log %s', id) from card_scan_log where run_id is null
+union all select format('evidence %s', id) from image_evidence where run_id is null`, false},
+		{"votes-archived", 13, "a replaced vote keeps an archive copy that names its successor", `/* conveyor:check-votes-archived */
+select format('archived vote %s', original_id) from archived_card_printing_tag
+where superseded_by_run_id = '' or original_id in (select id from card_printing_tag)`, false},
+		{"votes-on-evidence", 14, "a machine vote that was not propagated sits on current evidence", `/* conveyor:check-votes-on-evidence */
+select format('vote %s on card %s', v.id, v.card_id) from card_printing_tag v join card c on c.id = v.card_id
+where v.source = 'ocr' and v.propagated_from is null and not exists (
+  select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash)`, false},
+	}
+}
+
+func runInvariants() []Invariant {
+	return []Invariant{
+		{"completed-is-full", 15, "a COMPLETED row has its end and its counters", `/* conveyor:check-completed-is-full */
+select run_id::text from pilot_run_ledger where status = 'completed' and (finished_at is null or not counters ? 'elapsed_s')`, false},
+		{"failed-has-reason", 16, "a FAILED row has its end and a reason", `/* conveyor:check-failed-has-reason */
+select run_id::text from pilot_run_ledger
+where status = 'failed' and (finished_at is null or coalesce(counters ->> 'failure_reason', '') = '')`, false},
+		{"no-session-left", 25, "at rest no session of the pipeline is connected", `/* conveyor:check-no-session-left */
+select format('pid %s, %s', pid, application_name) from pg_stat_activity
+where application_name like 'conveyor/%' and datname = current_database() and pid <> pg_backend_pid()`, true},
+		{"no-lock-left", 25, "at rest no slot and no scope is held", `/* conveyor:check-no-lock-left */
+select format('pid %s holds %s/%s', pid, classid, objid) from pg_locks
+where locktype = 'advisory' and granted and objsubid = 2 and classid in (1131376246, 1400137541)
+  and database = (select oid from pg_database where datname = current_database())`, true},
+		{"no-idle-transaction", 27, "no session of the pipeline idles in a transaction for a minute", `/* conveyor:check-no-idle-transaction */
+select format('pid %s, %s', pid, application_name) from pg_stat_activity
+where application_name like 'conveyor/%' and datname = current_database()
+  and state like 'idle in transaction%' and state_change < clock_timestamp() - interval '1 minute'`, false},
+		{"trips-closed-with-note", 42, "an acknowledged trip carries a note", `/* conveyor:check-trips-closed-with-note */
+select trip_id from envelope_trip where acknowledged_at is not null and coalesce(acknowledged_note, '') = ''`, false},
+	}
+}

@@ -1,0 +1,85 @@
+package schema
+
+// Statements of the vote transaction, in the order in which it sends them.
+const (
+	// VotesLock makes concurrent dispatches over one card take turns. NO KEY
+	// leaves foreign-key checks by others alone; the order prevents deadlock.
+	VotesLock = `/* conveyor:votes-lock */
+select id from card where id = any($1) order by id for no key update`
+
+	// VotesCurrent returns what an agent's family (any version) holds on the cards.
+	VotesCurrent = `/* conveyor:votes-current */
+select card_id, coalesce(printing_id, 0), is_no_match from card_printing_tag
+where card_id = any($1) and anonymous_id ~ ('^' || $2 || '-v[0-9]+$')
+order by card_id, id`
+
+	// VotesPurge moves the family's rows on exactly the given cards to the archive.
+	VotesPurge = `/* conveyor:votes-purge */
+with gone as (
+  delete from card_printing_tag
+  where card_id = any($1) and anonymous_id ~ ('^' || $2 || '-v[0-9]+$') returning *
+)
+insert into archived_card_printing_tag (original_id, card_id, printing_id, is_no_match, anonymous_id,
+  source, confidence, run_id, evidence_types_used, superseded_by_run_id)
+select id, card_id, printing_id, is_no_match, anonymous_id, source, confidence, run_id, evidence_types_used, $3
+from gone`
+
+	// Votes inserts one row per element; printing 0 stands for no match.
+	Votes = `/* conveyor:votes */
+insert into card_printing_tag (card_id, printing_id, is_no_match, anonymous_id, source, confidence, run_id, evidence_types_used)
+select card_id, nullif(printing_id, 0), printing_id = 0, $1, $2, confidence, $3, $4
+from unnest($5::bigint[], $6::bigint[], $7::float8[]) as v(card_id, printing_id, confidence)`
+
+	// VotesSkips writes the agent's named skips in the same transaction.
+	VotesSkips = `/* conveyor:votes-skips */
+insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason, survivor_pks)
+select card_id, $1, $2, reason, coalesce((select array_agg(x::bigint) from unnest(string_to_array(survivors, ',')) x), '{}')
+from unnest($3::bigint[], $4::text[], $5::text[]) as s(card_id, reason, survivors)`
+
+	// VotesDrain copies to each card the vote that its md5 group's lowest card got
+	// in this run, one per agent, and never over a card's own vote.
+	VotesDrain = `/* conveyor:votes-drain */
+insert into card_printing_tag (card_id, printing_id, anonymous_id, source, confidence, run_id, evidence_types_used, propagated_from)
+select distinct on (c.id, v.anonymous_id) c.id, v.printing_id, v.anonymous_id, v.source, v.confidence, $2,
+  v.evidence_types_used, v.card_id
+from card c
+join card twin on twin.md5_checksum = c.md5_checksum and twin.id <> c.id
+join card_printing_tag v on v.card_id = twin.id and v.run_id = $2 and v.printing_id is not null and v.confidence is not null
+where c.id = any($1) and ` + votable + `
+  and not exists (select from card_printing_tag own where own.card_id = c.id and own.anonymous_id = v.anonymous_id)
+order by c.id, v.anonymous_id, v.card_id`
+)
+
+// Statements of the catalogue's import, each one value-diffing upsert: a row
+// that is already equal is not written again.
+const (
+	// ImportSource returns the source's id, whether new or not.
+	ImportSource = `/* conveyor:import-source */
+insert into source (key, name, identifier, source_type) values ($1, $2, $3, $4)
+on conflict (key) do update set name = excluded.name returning id`
+
+	// ImportPrintings takes a JSON array of printings.
+	ImportPrintings = `/* conveyor:import-printings */
+insert into printing as old (identifier, canonical_id, name, normal_name, set_code, collector_number, artist, border_color)
+select * from jsonb_to_recordset($1) as r(identifier uuid, canonical_id uuid, name text, normal_name text,
+  set_code text, collector_number text, artist text, border_color text)
+on conflict (identifier) do update set canonical_id = excluded.canonical_id, name = excluded.name,
+  normal_name = excluded.normal_name, set_code = excluded.set_code, collector_number = excluded.collector_number,
+  artist = excluded.artist, border_color = excluded.border_color
+where (old.canonical_id, old.name, old.normal_name, old.set_code, old.collector_number, old.artist, old.border_color)
+  is distinct from (excluded.canonical_id, excluded.name, excluded.normal_name, excluded.set_code,
+    excluded.collector_number, excluded.artist, excluded.border_color)`
+
+	// ImportCards takes a JSON array of cards of source $2.
+	ImportCards = `/* conveyor:import-cards */
+insert into card as old (identifier, source_id, name, file, dpi, card_type, content_phash, md5_checksum, sha256_checksum)
+select identifier, $2, name, file, dpi, card_type, content_phash, md5, sha256
+from jsonb_to_recordset($1) as r(identifier text, name text, file text, dpi integer, card_type text,
+  content_phash bigint, md5 char(32), sha256 char(64))
+on conflict (identifier) do update set source_id = excluded.source_id, name = excluded.name, file = excluded.file,
+  dpi = excluded.dpi, card_type = excluded.card_type, content_phash = excluded.content_phash,
+  md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum
+where (old.source_id, old.name, old.file, old.dpi, old.card_type, old.content_phash, old.md5_checksum, old.sha256_checksum)
+  is distinct from (excluded.source_id, excluded.name, excluded.file, excluded.dpi, excluded.card_type,
+    excluded.content_phash, excluded.md5_checksum, excluded.sha256_checksum)`
+)

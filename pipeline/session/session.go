@@ -1,0 +1,161 @@
+// Package session owns one PostgreSQL session and what is known about its life:
+// open, closed by its owner, or lost. It does not pool, share or reopen sessions,
+// and it knows no table. The owner's Close is authoritative: after it, every use is
+// refused and nothing brings the session back.
+package session
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	// pgx: the PostgreSQL driver that shows its connection: backend pid, parameter
+	// status, batches, and errors that tell a dead connection from a refused query.
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"deadwire/pipeline/schema"
+)
+
+// ErrClosed is the answer to every use after the owner's Close.
+var ErrClosed = errors.New("session was closed by its owner")
+
+const (
+	// prefix begins every application_name, so that pg_stat_activity can be asked
+	// for the pipeline's sessions.
+	prefix = "conveyor/"
+	// timeoutDefault bounds a statement when the caller names no bound.
+	timeoutDefault = 5 * time.Second
+	// grace is how long a running statement may go on once its caller was
+	// cancelled. Cancelling a pgx call closes the connection, and with it the chance
+	// to write the truth into the ledger, so the statement gets a moment to end.
+	grace = 2 * time.Second
+	// checkIntervalSince is the first major version with client_connection_check_interval.
+	checkIntervalSince = 14
+)
+
+// Config says how sessions are opened.
+type Config struct {
+	// URL is a connection string as pgx reads it; empty means the PG* environment.
+	URL string
+	// Timeout bounds the connect and each statement; zero means 5 s.
+	Timeout time.Duration
+}
+
+// Session is one PostgreSQL session. It is for one goroutine at a time.
+type Session struct {
+	conn    *pgx.Conn
+	name    string
+	timeout time.Duration
+	closed  bool
+}
+
+// Open connects as application "conveyor/NAME". The error of pgx is kept in the
+// chain; it contains no password.
+func Open(ctx context.Context, cfg Config, name string) (*Session, error) {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = timeoutDefault
+	}
+	settings, err := pgx.ParseConfig(cfg.URL)
+	if err != nil {
+		return nil, fmt.Errorf("parse database url: %w", err)
+	}
+	settings.RuntimeParams["application_name"] = prefix + name
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(ctx, settings)
+	if err != nil {
+		return nil, fmt.Errorf("open session %s%s: %w", prefix, name, err)
+	}
+	s := &Session{conn: conn, name: name, timeout: cfg.Timeout}
+	err = s.setup(ctx)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("set up session %s%s: %w", prefix, name, err), s.Close(ctx))
+	}
+	return s, nil
+}
+
+// setup asks the server to notice our death. A server that refuses the setting
+// (an operating system without the means, a pooler) still serves.
+func (s *Session) setup(ctx context.Context) error {
+	if major(s.conn.PgConn().ParameterStatus("server_version")) < checkIntervalSince {
+		return nil
+	}
+	_, err := s.Exec(ctx, schema.SessionSetup)
+	if _, refused := errors.AsType[*pgconn.PgError](err); refused && !s.Lost() {
+		return nil
+	}
+	return err
+}
+
+// major reads the first number of a version such as "15.18 (Debian)" or "19beta1".
+func major(version string) int {
+	end := strings.IndexFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	if end < 0 {
+		end = len(version)
+	}
+	number, err := strconv.Atoi(version[:end])
+	if err != nil {
+		return 0
+	}
+	return number
+}
+
+// Name is the part of application_name after "conveyor/".
+func (s *Session) Name() string { return s.name }
+
+// BackendPID is the process id of the session's server process, as BackendKeyData
+// gave it. It stays readable after the session ended.
+func (s *Session) BackendPID() uint32 { return s.conn.PgConn().PID() }
+
+// Closed says whether the owner closed the session.
+func (s *Session) Closed() bool { return s.closed }
+
+// Lost says whether the session broke without its owner's doing: by the network,
+// the server, another process, or a statement that overran its bound.
+func (s *Session) Lost() bool { return !s.closed && s.conn.IsClosed() }
+
+// Close ends the session for good: Terminate, then the socket. Closing again, or
+// after the session was lost, does nothing. It is bounded by the session's own
+// timeout even when the context is not.
+func (s *Session) Close(ctx context.Context) error {
+	if s.closed {
+		return nil
+	}
+	lost := s.Lost()
+	s.closed = true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
+	defer cancel()
+	err := s.conn.Close(ctx)
+	if err != nil && !lost && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return fmt.Errorf("close session %s%s: %w", prefix, s.name, err)
+	}
+	return nil
+}
+
+// SyscallConn gives raw access to the session's socket, below TLS, without
+// changing its mode: the descriptor stays non-blocking and close-on-exec.
+func (s *Session) SyscallConn() (syscall.RawConn, error) {
+	if s.closed {
+		return nil, ErrClosed
+	}
+	conn := s.conn.PgConn().Conn()
+	if secured, ok := conn.(*tls.Conn); ok {
+		conn = secured.NetConn()
+	}
+	raw, ok := conn.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("reach socket of session %s%s: %T has no descriptor", prefix, s.name, conn)
+	}
+	return raw.SyscallConn()
+}
+
+// Raw lends the pgx connection to a caller that needs the whole of it, such as
+// the migrations; the session stays its owner.
+func (s *Session) Raw() *pgx.Conn { return s.conn }
