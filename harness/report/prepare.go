@@ -20,8 +20,8 @@ func Summarise(plan Plan, cases []Case) Run {
 	return run
 }
 
-// Verdict returns the judgement of the whole run. One that was interrupted
-// before it selected a verdict is undetermined at best.
+// Verdict returns the judgement of the whole run. An interrupted one has not
+// judged what it left out, so it is undetermined at best.
 func (r Run) Verdict() verdict.Verdict {
 	if r.Interrupted {
 		return verdict.Merge(verdict.Undetermined, r.Totals.Verdict())

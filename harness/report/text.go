@@ -11,6 +11,7 @@ import (
 
 	"deadwire/harness/diagnose"
 	"deadwire/harness/event"
+	"deadwire/harness/rundir"
 )
 
 // argvBytesMax bounds the command line in a sentence; the JSON has it whole.
@@ -19,9 +20,9 @@ const argvBytesMax = 60
 // escapes are the control sequences of terminals (ECMA-48 section 5.4, and OSC).
 var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?")
 
-// Plain returns text on one line, without control characters and without the
-// marks that reorder text, so that nothing a subject printed can drive the
-// reader's terminal or break a report's syntax.
+// Plain returns text on one line, passwords masked, without control characters
+// and without the marks that reorder text, so that nothing a subject printed
+// can drive the reader's terminal or break a report's syntax.
 func Plain(text string) string {
 	text = escapes.ReplaceAllString(text, "")
 	text = strings.Map(func(r rune) rune {
@@ -33,7 +34,7 @@ func Plain(text string) string {
 		}
 		return r
 	}, text)
-	return strings.Join(strings.Fields(text), " ")
+	return rundir.Mask(strings.Join(strings.Fields(text), " "))
 }
 
 // Duration returns a number of milliseconds as people say it: 0.4s, 2m14s.
@@ -42,7 +43,11 @@ func Duration(ms int64) string {
 	if d < time.Minute {
 		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
 	}
-	return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+	text := d.Round(time.Second).String()
+	if whole, found := strings.CutSuffix(text, "m0s"); found {
+		return whole + "m"
+	}
+	return text
 }
 
 // Evidence returns event numbers as #12 #40, empty when there are none.
@@ -60,7 +65,7 @@ func Who(e diagnose.Ending) string {
 	if e.Message != "" {
 		return Plain(e.Message)
 	}
-	return fmt.Sprintf("%s %s it %s", Actor(e.Actor), verb(e.Manner), state(e.State))
+	return fmt.Sprintf("%s %s the session %s", Actor(e.Actor), verb(e.Manner), state(e.State))
 }
 
 // Actor names an actor with its pid, command and parent.
@@ -128,12 +133,16 @@ func state(s event.State) string {
 	return "while " + string(s)
 }
 
-// How returns the facts behind an ending: actor, manner, side, state, certainty
-// and evidence, in this order.
+// How returns the facts behind an ending: actor unless Who named it, manner,
+// side, state, certainty and evidence, in this order.
 func How(e diagnose.Ending) string {
-	parts := []string{Actor(e.Actor), "manner " + string(e.Manner)}
+	manner := "manner " + string(e.Manner)
 	if e.SQLState != "" {
-		parts[1] += " " + Plain(e.SQLState)
+		manner += " " + Plain(e.SQLState)
+	}
+	parts := []string{manner}
+	if e.Message != "" {
+		parts = []string{Actor(e.Actor), manner}
 	}
 	if e.Side != "" {
 		parts = append(parts, "from the "+string(e.Side))

@@ -9,8 +9,9 @@ var (
 	// before the path, since careless passwords contain an @ of their own.
 	urlPassword = regexp.MustCompile(`(://[^\s/:@]*:)[^\s/]*@`)
 	// key=value as in libpq connection strings, URL queries and environments;
-	// values may be quoted as libpq does.
-	keyPassword = regexp.MustCompile(`(?i)(\w*(?:password|passwd)\s*=\s*)('(?:[^'\\]|\\.)*'|"[^"]*"|[^\s&'"]+)`)
+	// values may be quoted as libpq does. A value that is masked already comes
+	// first, so that masking twice changes nothing.
+	keyPassword = regexp.MustCompile(`(?i)(\w*(?:password|passwd)\s*=\s*)(\*\*\*|'(?:[^'\\]|\\.)*'|"[^"]*"|[^\s&'"]+)`)
 )
 
 // Mask returns text with the passwords of URLs and of key=value settings

@@ -247,6 +247,7 @@ func TestMask(t *testing.T) {
 		"url without secret":  {"see http://h:80/a@b", "see http://h:80/a@b"},
 		"settings":            {"host=h password=pw user=u", "host=h password=*** user=u"},
 		"quoted settings":     {`password = 'p \' w' user=u`, `password = *** user=u`},
+		"in a call":           {"connect(password='pw')", "connect(password=***)"},
 		"environment":         {"PGPASSWORD=pw psql", "PGPASSWORD=*** psql"},
 		"query":               {"?sslpassword=pw&x=1", "?sslpassword=***&x=1"},
 		"words about secrets": {"password authentication failed", "password authentication failed"},
@@ -254,6 +255,7 @@ func TestMask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, rundir.Mask(tc.text), tc.want)
+			assert.Equal(t, rundir.Mask(tc.want), tc.want, "masked twice")
 		})
 	}
 }
