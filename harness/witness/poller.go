@@ -1,0 +1,91 @@
+package witness
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// The poller looks every pollEvery, but spends at most one part in a share of
+// its time on looking: rarely enough beside notifications to stay out of the
+// measurements, more often when it is all there is.
+const (
+	pollEvery    = 5 * time.Millisecond
+	shareExact   = 50
+	shareHolders = 10
+)
+
+// poller watches the holder sets of all open sessions. It rests while there are none.
+type poller struct {
+	witness *Witness
+	woken   chan struct{}
+	cancel  context.CancelFunc
+	done    chan struct{}
+}
+
+func startPoller(w *Witness) *poller {
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &poller{witness: w, woken: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	go p.run(ctx)
+	return p
+}
+
+func (p *poller) wake() {
+	select {
+	case p.woken <- struct{}{}:
+	default:
+	}
+}
+
+func (p *poller) stop(ctx context.Context) error {
+	p.cancel()
+	select {
+	case <-p.done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("stop the poller of holders: %w", context.Cause(ctx))
+	}
+}
+
+func (p *poller) run(ctx context.Context) {
+	defer close(p.done)
+	for {
+		began := time.Now()
+		if !p.look() {
+			select {
+			case <-p.woken:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		timer := time.NewTimer(max(pollEvery, time.Since(began)*p.share()))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}
+
+func (p *poller) share() time.Duration {
+	if p.witness.Certainty() == Exact {
+		return shareExact
+	}
+	return shareHolders
+}
+
+// look scans once. It returns false when there is no session to look at. A
+// session that was registered during the scan is left for the next one.
+func (p *poller) look() bool {
+	inodes := p.witness.sessions.inodes()
+	if len(inodes) == 0 {
+		return false
+	}
+	found := scanHolders(p.witness.known(), inodes)
+	for inode := range inodes {
+		p.witness.observed(inode, found[inode])
+	}
+	return true
+}

@@ -1,0 +1,126 @@
+package witness
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"deadwire/harness/event"
+)
+
+// openersMax bounds the memory of connects whose session was never registered,
+// such as those to a name server.
+const openersMax = 4096
+
+// registry links the inodes of the subject's sockets to sessions.
+type registry struct {
+	mu      sync.Mutex
+	byInode map[uint64]*session
+	byID    map[event.SessionID]*session
+	openers map[uint64]int
+	order   []uint64 // inodes in openers, oldest first
+}
+
+type session struct {
+	id      event.SessionID
+	inode   uint64
+	opener  int
+	holders []int // the set as last recorded or taken for granted
+}
+
+func newRegistry() registry {
+	return registry{
+		byInode: map[uint64]*session{},
+		byID:    map[event.SessionID]*session{},
+		openers: map[uint64]int{},
+	}
+}
+
+// connected remembers which process called connect for a socket.
+func (r *registry) connected(inode uint64, pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, known := r.openers[inode]; !known {
+		r.order = append(r.order, inode)
+	}
+	r.openers[inode] = pid
+	for len(r.order) > openersMax {
+		delete(r.openers, r.order[0])
+		r.order = r.order[1:]
+	}
+}
+
+func (r *registry) opener(inode uint64) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.openers[inode]
+}
+
+func (r *registry) add(id event.SessionID, inode uint64, opener int, holders []int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := &session{id: id, inode: inode, opener: opener, holders: holders}
+	r.byInode[inode], r.byID[id] = s, s
+}
+
+func (r *registry) remove(id event.SessionID) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byID[id]
+	if s == nil {
+		return
+	}
+	delete(r.byID, id)
+	// The kernel may have given the number to a newer session already.
+	if r.byInode[s.inode] == s {
+		delete(r.byInode, s.inode)
+	}
+}
+
+// session returns the session behind an inode and its opener.
+func (r *registry) session(inode uint64) (id event.SessionID, opener int, known bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.byInode[inode]; s != nil {
+		return s.id, s.opener, true
+	}
+	return event.SessionID{}, r.openers[inode], false
+}
+
+func (r *registry) inode(id event.SessionID) (uint64, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.byID[id]; s != nil {
+		return s.inode, true
+	}
+	return 0, false
+}
+
+// inodes returns the sockets of all open sessions.
+func (r *registry) inodes() map[uint64]struct{} {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set := make(map[uint64]struct{}, len(r.byInode))
+	for inode := range maps.Keys(r.byInode) {
+		set[inode] = struct{}{}
+	}
+	return set
+}
+
+// observe takes a set of holders as seen, and says whether that is news. A sole
+// opener that let go is not: the session's end will say so itself.
+func (r *registry) observe(inode uint64, pids []int) (id event.SessionID, opener int, changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byInode[inode]
+	if s == nil || slices.Equal(s.holders, pids) {
+		return event.SessionID{}, 0, false
+	}
+	alone := len(pids) == 0 && len(s.holders) == 1 && s.holders[0] == s.opener
+	first := len(s.holders) == 0 && len(pids) == 1
+	s.holders = slices.Clone(pids)
+	if s.opener == 0 && first {
+		s.opener = pids[0]
+	}
+	return s.id, s.opener, !alone && !first
+}
