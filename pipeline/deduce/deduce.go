@@ -71,7 +71,7 @@ type Printing struct {
 // suffix that a copy of a file gets.
 func NormalName(name string) string {
 	var folded strings.Builder
-	for _, r := range norm.NFKD.String(strings.ToLower(stripCopySuffix(name))) {
+	for _, r := range strings.ToLower(norm.NFKD.String(stripCopySuffix(name))) {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
 			folded.WriteRune(r)
 		}

@@ -108,9 +108,4 @@ on conflict (card_id, content_hash) do update set
 	PersistLog = `/* conveyor:persist-log */
 insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason)
 select $1, $2, $3, unnest($4::text[])`
-
-	// SkipLog writes scan logs for many cards: one row per element.
-	SkipLog = `/* conveyor:skip-log */
-insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason)
-select card_id, $1, $2, reason from unnest($3::bigint[], $4::text[]) as s(card_id, reason)`
 )

@@ -30,7 +30,8 @@ insert into card_printing_tag (card_id, printing_id, is_no_match, anonymous_id, 
 select card_id, nullif(printing_id, 0), printing_id = 0, $1, $2, confidence, $3, $4
 from unnest($5::bigint[], $6::bigint[], $7::float8[]) as v(card_id, printing_id, confidence)`
 
-	// VotesSkips writes the agent's named skips in the same transaction.
+	// VotesSkips writes an agent's named skips in the same transaction; survivors
+	// are keys joined by commas.
 	VotesSkips = `/* conveyor:votes-skips */
 insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason, survivor_pks)
 select card_id, $1, $2, reason, coalesce((select array_agg(x::bigint) from unnest(string_to_array(survivors, ',')) x), '{}')

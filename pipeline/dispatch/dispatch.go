@@ -1,0 +1,246 @@
+// Package dispatch owns the state machine of a micro-batch: slot, ledger, Stage C,
+// partition, Stage D, votes, ledger; and the stream of batches over the catalogue.
+// It does not fetch or compute (an Extractor does) and does not decide what evidence
+// means (package deduce does). The ledger row is authoritative about how a batch
+// ended; what this package returns only repeats it.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"deadwire/pipeline/ledger"
+	"deadwire/pipeline/session"
+	"deadwire/pipeline/slot"
+)
+
+// Command is the ledger's name for a streamed batch.
+const Command = "stage_e_streaming_dispatch"
+
+// Agent is the identity under which Stage C writes scan logs.
+const Agent = "stage-c-v1"
+
+// The named skips of Stage C. Only DamagedImage is final: the image is what its
+// owner uploaded, and nobody can read it.
+const (
+	DamagedImage  = "damaged-image"
+	FetchFailed   = "fetch-failed"
+	FetchThrottle = "fetch-throttled"
+	WrongImage    = "content-mismatch"
+)
+
+// Card is a selected card and what there is to do on it.
+type Card struct {
+	ID              int64
+	Identifier      string
+	File            string
+	MD5             string
+	ContentPhash    int64
+	NeedsExtraction bool
+	NeedsDecision   bool
+}
+
+// Skip is a card that Stage C could not extract, and why.
+type Skip struct {
+	Card   int64
+	Reason string
+}
+
+// Extraction is what Stage C did on a batch. Fetch failures and throttled fetches
+// leave their cards eligible for the next run.
+type Extraction struct {
+	Completed     int
+	FetchFailures int
+	Throttled     int
+	Damaged       int
+	Skips         []Skip
+	// Lockout says that the source locked us out: no more fetches in this process.
+	Lockout bool
+}
+
+// Extractor is Stage C: it fetches and computes the cards and persists their
+// evidence under the run id. An error means that the batch failed; what was
+// persisted by then stays.
+type Extractor interface {
+	Extract(ctx context.Context, run string, cards []Card) (Extraction, error)
+}
+
+// Config says how to dispatch.
+type Config struct {
+	// Run is the id that all data of the stream carries, at most 40 bytes.
+	Run string
+	// Attempt makes ledger ids unique when a run id is used again.
+	Attempt string
+	// Scope names what the stream works on; one stream at a time.
+	Scope string
+	// Revision is the program's version, for the ledger.
+	Revision string
+	// Batch is the number of cards in a batch; default 12.
+	Batch int
+	// Slots is how many dispatches may run at once in this database; default 6.
+	Slots int
+	// MaxBatches ends the stream early; 0 means no bound.
+	MaxBatches int
+	// ThrottleRetries bounds consecutive refusals for want of a slot; default 20.
+	ThrottleRetries int
+	// ThrottleWait is the first wait after a refusal, doubling to twelve times
+	// itself; default 5 s.
+	ThrottleWait time.Duration
+	// Versions is the manifest of current extractor versions.
+	Versions map[string]string
+	// Sessions opens slot sessions and, in need, the ledger's.
+	Sessions session.Config
+	// Log receives progress; default: nothing.
+	Log *slog.Logger
+}
+
+func (c Config) withDefaults() Config {
+	c.Batch = defaulted(c.Batch, 12)
+	c.Slots = defaulted(c.Slots, 6)
+	c.ThrottleRetries = defaulted(c.ThrottleRetries, 20)
+	c.ThrottleWait = defaulted(c.ThrottleWait, 5*time.Second)
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func defaulted[T int | time.Duration](value, otherwise T) T {
+	if value <= 0 {
+		return otherwise
+	}
+	return value
+}
+
+// Dispatcher runs batches on the coordinator's session.
+type Dispatcher struct {
+	cfg       Config
+	session   *session.Session
+	ledger    *ledger.Ledger
+	extractor Extractor
+}
+
+// New makes a dispatcher. The session stays its caller's.
+func New(cfg Config, coordinator *session.Session, extractor Extractor) *Dispatcher {
+	return &Dispatcher{
+		cfg: cfg.withDefaults(), session: coordinator, extractor: extractor,
+		ledger: ledger.New(coordinator, cfg.Sessions),
+	}
+}
+
+// ErrThrottled says that no slot was free, or that none could be asked for. Nothing
+// was done and no ledger row was written.
+var ErrThrottled = errors.New("dispatch throttled")
+
+// BatchError says that a batch failed and what its ledger row says now.
+type BatchError struct {
+	Batch  int
+	Ledger string
+	// State is the row's state as far as it is known: failed; running when it could
+	// not be marked; completed when only the answer was lost.
+	State string
+	Err   error
+}
+
+func (e *BatchError) Error() string { return fmt.Sprintf("batch %d: %v", e.Batch, e.Err) }
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// batch is one dispatch while it runs.
+type batch struct {
+	number     int
+	id         string
+	cards      []Card
+	slot       *slot.Slot
+	log        *slog.Logger
+	started    time.Time
+	extraction Extraction
+	decision   decided
+}
+
+// Dispatch runs one batch: under a slot, with a ledger row. Its error is ErrThrottled
+// for a refusal (no row), a *BatchError for a batch that failed.
+func (d *Dispatcher) Dispatch(ctx context.Context, number int, cards []Card) (Counts, error) {
+	held, err := slot.Acquire(ctx, d.cfg.Sessions, d.cfg.Slots)
+	if err != nil {
+		return Counts{}, d.refused(ctx, err)
+	}
+	b := &batch{number: number, cards: cards, slot: held, started: time.Now()}
+	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, number)
+	b.log = d.cfg.Log.With("batch", number, "ledger", b.id)
+	defer d.release(ctx, b)
+	return d.recorded(ctx, b)
+}
+
+// release reports a slot that was not held any more, but does not undo a batch for
+// it: the batch itself checks before it votes.
+func (d *Dispatcher) release(ctx context.Context, b *batch) {
+	err := b.slot.Release(ctx)
+	if err != nil {
+		b.log.Warn("slot was not held at its release", "error", err.Error(), "slot", b.slot.Number())
+	}
+}
+
+// recorded runs the batch between its ledger entries.
+func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Counts, error) {
+	b.stage("ledger")
+	err := d.ledger.Start(ctx, ledger.Row{
+		ID: b.id, DataRun: d.cfg.Run, Command: Command, Revision: d.cfg.Revision,
+		Counters: ledger.Counters{
+			"trigger_reason": "stream", "batch_size": len(b.cards), "scope": d.cfg.Scope,
+			"backend_pid": d.session.BackendPID(),
+		},
+	})
+	if err != nil {
+		return Counts{}, d.startFailed(ctx, b, err)
+	}
+	err = d.work(ctx, b)
+	if err == nil {
+		err = d.complete(ctx, b)
+	}
+	if err != nil {
+		return b.counts(), d.fail(ctx, b, err)
+	}
+	b.stage("done")
+	b.log.Info("batch completed", "cards", len(b.cards), "votes", b.decision.written(), "elapsed_s", time.Since(b.started).Seconds())
+	return b.counts(), nil
+}
+
+func (d *Dispatcher) work(ctx context.Context, b *batch) error {
+	err := d.extract(ctx, b)
+	if err != nil {
+		return err
+	}
+	b.stage("partition")
+	resolved, err := d.partition(ctx, b)
+	if err != nil {
+		return err
+	}
+	b.stage("d")
+	return d.decide(ctx, b, resolved)
+}
+
+func (d *Dispatcher) extract(ctx context.Context, b *batch) error {
+	b.stage("c")
+	var todo []Card
+	for _, card := range b.cards {
+		if card.NeedsExtraction {
+			todo = append(todo, card)
+		}
+	}
+	var err error
+	b.extraction, err = d.extractor.Extract(ctx, d.cfg.Run, todo)
+	if err != nil {
+		return fmt.Errorf("stage c: %w", err)
+	}
+	return nil
+}
+
+// complete ends the row before anything is said about it.
+func (d *Dispatcher) complete(ctx context.Context, b *batch) error {
+	return d.ledger.Complete(ctx, b.id, b.decision.written(), time.Since(b.started), b.counters())
+}
+
+func (b *batch) stage(name string) { b.log.Info("stage", "stage", name) }

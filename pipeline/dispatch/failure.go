@@ -1,0 +1,68 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"deadwire/pipeline/ledger"
+	"deadwire/pipeline/schema"
+	"deadwire/pipeline/slot"
+)
+
+// refused turns the want of a slot into ErrThrottled: no permission, no work.
+func (d *Dispatcher) refused(ctx context.Context, err error) error {
+	_, unavailable := errors.AsType[*slot.UnavailableError](err)
+	if !unavailable && !errors.Is(err, slot.ErrBusy) {
+		return err
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	d.cfg.Log.Warn("dispatch throttled", "reason", err.Error())
+	_, countErr := d.session.Exec(ctx, schema.Throttled)
+	if countErr != nil {
+		return fmt.Errorf("throttled: %w", countErr)
+	}
+	return fmt.Errorf("%w: %w", ErrThrottled, err)
+}
+
+// fail writes the failure into the ledger and returns it with what the row says now.
+func (d *Dispatcher) fail(ctx context.Context, b *batch, cause error) error {
+	state, err := d.ledger.Fail(ctx, b.id, reason(cause), ledger.Counters{"elapsed_s": time.Since(b.started).Seconds()})
+	b.log.Error("batch failed", "reason", reason(cause), "state", state)
+	return &BatchError{Batch: b.number, Ledger: b.id, State: state, Err: joined(cause, err)}
+}
+
+// startFailed handles a row whose insertion got no good answer: it may exist all
+// the same, so it is failed if it does. That there is none is not a second error.
+func (d *Dispatcher) startFailed(ctx context.Context, b *batch, cause error) error {
+	if !d.session.Lost() {
+		return &BatchError{Batch: b.number, Ledger: b.id, Err: cause}
+	}
+	return d.fail(ctx, b, cause)
+}
+
+// joinedError is two errors on one line; errors.Join would break it.
+type joinedError struct{ first, second error }
+
+func (e *joinedError) Error() string   { return e.first.Error() + "; " + e.second.Error() }
+func (e *joinedError) Unwrap() []error { return []error{e.first, e.second} }
+
+func joined(first, second error) error {
+	if second == nil {
+		return first
+	}
+	return &joinedError{first: first, second: second}
+}
+
+// reason is the type and the message of what happened; the type is the innermost
+// error's, that is, what happened rather than who says so.
+func reason(err error) string {
+	inner := err
+	for next := err; next != nil; next = errors.Unwrap(next) {
+		inner = next
+	}
+	return fmt.Sprintf("%T: %v", inner, err)
+}
