@@ -1,0 +1,7 @@
+// Package cluster knows what all clusters of our own have in common, however they
+// are run: the settings by version, the arguments of initdb, the prefix of the
+// log's lines and how to read it back, and the verifier of a password.
+//
+// It starts no process and writes no file; providers do. The PostgreSQL manual
+// (chapters "Server Configuration" and "initdb") is authoritative for every name.
+package cluster
