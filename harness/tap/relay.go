@@ -1,0 +1,172 @@
+package tap
+
+import (
+	"errors"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// pump moves one direction of a session with blocking calls in a goroutine. It is
+// the only part that reads and writes sockets on the way of the bytes.
+type pump struct {
+	s        *Session
+	flow     *flow
+	src, dst leg
+	other    event.Side
+}
+
+// relay moves both directions until both legs have ended.
+func (s *Session) relay() {
+	up := pump{s: s, flow: &s.up, src: s.front, dst: s.back, other: event.Backend}
+	down := pump{s: s, flow: &s.down, src: s.back, dst: s.front, other: event.Frontend}
+	var both sync.WaitGroup
+	both.Go(down.run)
+	up.run()
+	both.Wait()
+	_ = errors.Join(s.front.Close(), s.back.Close()) // both have ended: nothing to learn from this
+}
+
+func (p *pump) run() {
+	for {
+		n, err := p.src.Read(p.flow.space())
+		if n > 0 {
+			at := p.s.tap.cfg.Recorder.Now()
+			p.s.lastAt.Store(int64(at))
+			p.flow.added(n, at)
+		}
+		if !p.forward() {
+			return
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			_ = p.src.SetReadDeadline(time.Time{}) // woken for an injection; forward took it or waits for a boundary
+		default:
+			p.ended(err)
+			return
+		}
+	}
+}
+
+// ended hands on what was still held, then the manner of the ending.
+func (p *pump) ended(err error) {
+	if errors.Is(err, io.EOF) {
+		err = nil
+		p.write(p.flow.remains())
+	}
+	p.s.legEnded(p.flow.side, p.dst, err)
+}
+
+// forward carries out steps until there is nothing left to do. It reports whether
+// the direction goes on.
+func (p *pump) forward() bool {
+	for {
+		st := p.flow.next()
+		p.write(st.out)
+		if st.reply != nil {
+			_, _ = p.src.Write(st.reply) // a broken leg shows at its reader
+		}
+		p.write(st.insert)
+		switch {
+		case st.rule != nil:
+			if !p.act(st) {
+				return false
+			}
+		case st.decide:
+			p.flow.pass()
+		}
+		if !st.more {
+			return p.sayLastWords()
+		}
+	}
+}
+
+// write passes bytes on. When the other leg takes no more, reading goes on, so that
+// this leg's own ending is seen.
+func (p *pump) write(b []byte) {
+	if len(b) == 0 || p.flow.deaf {
+		return
+	}
+	if _, err := p.dst.Write(b); err != nil {
+		p.flow.deaf = true
+		p.s.writeFailed(p.other, p.src, err)
+	}
+}
+
+// writeFailed takes in that a leg refused bytes. A peer that had closed answers with
+// RST: its counterpart, who wrote them, gets the same.
+func (s *Session) writeFailed(side event.Side, writer leg, err error) {
+	s.mu.Lock()
+	finished := false
+	for _, c := range s.closings {
+		finished = finished || c.From == side && c.Manner == event.FIN && c.Cause == ""
+	}
+	if errors.Is(err, syscall.ECONNRESET) && !finished {
+		s.reset[side] = true
+	}
+	through := finished && !s.severed
+	if through {
+		s.severed = true
+		close(s.gone)
+	}
+	s.mu.Unlock()
+	if through {
+		_ = closeRST(writer)
+	}
+}
+
+// act carries out a rule. It reports whether the direction goes on.
+func (p *pump) act(st step) bool {
+	if st.rule.Fired != nil {
+		st.rule.Fired(p.s, st.msg)
+	}
+	switch do := st.rule.Do.(type) {
+	case Stall:
+		return p.stall(st)
+	case Drop:
+		p.decide(st, false)
+	case InjectError:
+		return p.inject(st, do)
+	case Cut:
+		p.decide(st, p.survives(do))
+		_ = p.s.Cut(do, st.rule.Cause) // a session that is gone already needs no cut
+		return do != CutFIN && do != CutRST
+	}
+	return true
+}
+
+func (p *pump) decide(st step, pass bool) {
+	switch {
+	case !st.decide:
+	case pass:
+		p.flow.pass()
+	default:
+		p.flow.drop()
+	}
+}
+
+// survives reports whether the direction still delivers after a cut.
+func (p *pump) survives(c Cut) bool {
+	return c == CutFrontendFIN && p.other == event.Backend || c == CutBackendFIN && p.other == event.Frontend
+}
+
+// stall holds the direction until it is released, or the session is cut.
+func (p *pump) stall(st step) bool {
+	p.s.mu.Lock()
+	release := p.s.release
+	p.s.mu.Unlock()
+	select {
+	case <-release:
+	case <-st.rule.removed:
+	case <-p.s.gone:
+		p.decide(st, false)
+		return true // the reader finds the closed socket
+	}
+	p.decide(st, true)
+	return true
+}

@@ -1,0 +1,186 @@
+package tap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// TLSMode is what becomes of a client's request for TLS.
+type TLSMode string
+
+// The modes that exist so far; the empty one is TLSRefuse.
+const (
+	TLSRefuse      TLSMode = "refuse"      // answer N: the session stays readable
+	TLSPassthrough TLSMode = "passthrough" // relay it; afterwards only sizes, times and endings are seen
+)
+
+// Defaults of a Config.
+const (
+	DefaultListen       = "127.0.0.1:0"
+	DefaultRingMessages = 64
+	DefaultDialTimeout  = 5 * time.Second
+)
+
+// Config says where a tap stands. Place, Upstream and Recorder are required.
+type Config struct {
+	Place       event.Place
+	Listen      string // IP:PORT; default DefaultListen
+	AllowRemote bool   // permit Listen to be other than loopback
+	Network     string // of Upstream: "tcp" (default) or "unix"
+	Upstream    string // address of the next hop
+	TLS         TLSMode
+	Recorder    event.Recorder // must not call back into the tap or its sessions
+	// OnAccept is called before any byte of a connection is relayed, and may fill in
+	// who opened it. local is the tap's own address of the connection. May be nil.
+	OnAccept     func(id event.SessionID, client, local netip.AddrPort) event.Opened
+	RingMessages int  // messages remembered per session; default DefaultRingMessages
+	Full         bool // record every message when it comes
+	DialTimeout  time.Duration
+}
+
+// Tap is a running relay.
+type Tap struct {
+	cfg      Config
+	listener *net.TCPListener
+	addr     netip.AddrPort
+	rules    rules
+	keys     keys
+
+	dialing context.Context // ends when the tap closes
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu       sync.Mutex
+	count    int
+	sessions []*Session
+	refusing chan struct{} // closed when refusing ends; nil when not refusing
+	closed   bool
+}
+
+// Start listens and relays until Close. ctx governs the start only. Errors are of the
+// configuration, or of the system when it listens.
+func Start(ctx context.Context, cfg Config) (*Tap, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, fmt.Errorf("start tap: %w", err)
+	}
+	l, err := listen(ctx, cfg.Listen, cfg.AllowRemote)
+	if err != nil {
+		return nil, fmt.Errorf("start tap: %w", err)
+	}
+	t := &Tap{cfg: cfg, listener: l, addr: l.Addr().(*net.TCPAddr).AddrPort()}
+	t.dialing, t.stop = context.WithCancel(context.WithoutCancel(ctx))
+	t.running.Go(t.accept)
+	return t, nil
+}
+
+func (c *Config) complete() error {
+	switch {
+	case c.Recorder == nil:
+		return errors.New("no recorder given")
+	case c.Upstream == "":
+		return errors.New("no upstream given")
+	case c.Place == "":
+		return errors.New("no place given")
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.Network == "" {
+		c.Network = "tcp"
+	}
+	if c.RingMessages <= 0 {
+		c.RingMessages = DefaultRingMessages
+	}
+	if c.DialTimeout <= 0 {
+		c.DialTimeout = DefaultDialTimeout
+	}
+	return nil
+}
+
+// Addr returns the address that clients connect to.
+func (t *Tap) Addr() netip.AddrPort { return t.addr }
+
+// Sessions returns the live sessions in order of acceptance.
+func (t *Tap) Sessions() []*Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Clone(t.sessions)
+}
+
+// Session returns the live session with that id, or nil.
+func (t *Tap) Session(id event.SessionID) *Session {
+	for _, s := range t.Sessions() {
+		if s.id == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// AddRule puts a rule behind the ones that are there; the first one that acts on a
+// message is the only one. It applies to all sessions from the next bytes on. remove
+// takes it away and releases what it stalls; it may be called more than once.
+func (t *Tap) AddRule(r Rule) (remove func()) {
+	active := t.rules.add(r)
+	return func() { t.rules.remove(active) }
+}
+
+// Refuse makes the kernel refuse new connections, or accept them again. Live sessions
+// are not touched. Nothing is recorded: a refused connection never gets here.
+func (t *Tap) Refuse(on bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.closed, on == (t.refusing != nil):
+	case on:
+		t.refusing = make(chan struct{})
+		_ = refuse(t.listener, true) // fails only on a closed listener
+	default:
+		_ = refuse(t.listener, false)
+		close(t.refusing)
+		t.refusing = nil
+	}
+}
+
+// Close stops accepting, ends every session with FIN and waits for all of them. The
+// error is ctx's, when it ends first.
+func (t *Tap) Close(ctx context.Context) error {
+	t.shut()
+	for _, s := range t.Sessions() {
+		_ = s.cut(CutFIN, event.Closing{Text: "tap closed"}) // already ended is just as well
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t.running.Wait()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("close tap: %w", context.Cause(ctx))
+	}
+}
+
+func (t *Tap) shut() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return
+	}
+	t.closed = true
+	t.stop()
+	_ = t.listener.Close() // a listener has nothing to lose
+	if t.refusing != nil {
+		close(t.refusing)
+		t.refusing = nil
+	}
+}
