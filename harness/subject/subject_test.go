@@ -1,0 +1,403 @@
+package subject_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"deadwire/harness/event"
+	"deadwire/harness/subject"
+	"deadwire/harness/wait"
+	"deadwire/harness/witness"
+
+	"gotest.tools/v3/assert"
+)
+
+const python = "/usr/bin/python3"
+
+// bench is what each test starts subjects with.
+type bench struct {
+	journal *event.Journal
+	witness *witness.Witness
+}
+
+// modes runs a test under both witnesses: all that it says must hold in both.
+func modes(t *testing.T, test func(*testing.T, bench)) {
+	for name, disabled := range map[string]bool{"exact": false, "holders": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, newBench(t, disabled))
+		})
+	}
+}
+
+func newBench(t *testing.T, holders bool) bench {
+	journal := event.NewJournal(nil, 0)
+	w := witness.New(witness.Options{Recorder: journal, Disabled: holders})
+	t.Cleanup(func() { assert.NilError(t, w.Close(context.WithoutCancel(t.Context()))) })
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, e := range journal.Events() {
+				t.Logf("%d %v %s pid %d %+v", e.Seq, e.At, e.Kind, e.PID, e.Process)
+			}
+		}
+	})
+	return bench{journal, w}
+}
+
+func (b bench) start(t *testing.T, options subject.Options, path string, args ...string) *subject.Instance {
+	t.Helper()
+	options.Recorder, options.Witness = b.journal, b.witness
+	i, err := subject.Start(t.Context(), subject.Command{Path: path, Args: args}, options)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, i.Close(context.WithoutCancel(t.Context()))) })
+	return i
+}
+
+func (b bench) await(t *testing.T, what string, match func(event.Event) bool) event.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	e, err := b.journal.Await(ctx, 0, what, match)
+	assert.NilError(t, err)
+	return e
+}
+
+func (b bench) all(match func(event.Event) bool) []event.Event {
+	return slices.DeleteFunc(b.journal.Events(), func(e event.Event) bool { return !match(e) })
+}
+
+func ofKind(kind event.Kind, pid int) func(event.Event) bool {
+	return func(e event.Event) bool { return e.Kind == kind && e.PID == pid }
+}
+
+func printed(prefix string) func(event.Event) bool {
+	return func(e event.Event) bool {
+		return e.Kind == event.SubjectOutput && strings.HasPrefix(e.Output.Text, prefix)
+	}
+}
+
+// number returns the pid that a subject printed behind a word.
+func (b bench) number(t *testing.T, word string) int {
+	t.Helper()
+	line := b.await(t, word, printed(word+" ")).Output.Text
+	n, err := strconv.Atoi(strings.Fields(line)[1])
+	assert.NilError(t, err)
+	return n
+}
+
+func TestRootIsRecordedOnceUnderItsOwnCommandLine(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, "/bin/sh", "-c", "echo out; echo err >&2; exit 7")
+		exit, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, exit, subject.Exit{Code: 7})
+
+		started := b.all(func(e event.Event) bool { return e.Kind == event.ProcessStarted && e.PID == i.PID() })
+		assert.Equal(t, len(started), 1)
+		assert.Equal(t, started[0].Process.Argv[0], "/bin/sh")
+		assert.Equal(t, started[0].Process.PPID, os.Getpid())
+		assert.Assert(t, started[0].Process.StartTicks > 0)
+		assert.Equal(t, len(b.all(ofKind(event.ProcessExeced, i.PID()))), 0)
+
+		exited := b.all(ofKind(event.ProcessExited, i.PID()))
+		assert.Equal(t, len(exited), 1)
+		assert.Equal(t, *exited[0].Process.Code, 7)
+		assert.DeepEqual(t, slices.SortedFunc(slices.Values(i.Tail()), func(a, b event.Output) int {
+			return strings.Compare(a.Stream, b.Stream)
+		}), []event.Output{{Stream: "stderr", Text: "err"}, {Stream: "stdout", Text: "out"}})
+	})
+}
+
+func TestSignalEndsTheRootByName(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, "/bin/sleep", "60")
+		assert.NilError(t, i.Signal(syscall.SIGTERM))
+		exit, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, exit.String(), "killed by SIGTERM")
+		assert.Equal(t, b.await(t, "exit", ofKind(event.ProcessExited, i.PID())).Process.Signal, "SIGTERM")
+		assert.ErrorIs(t, i.Signal(syscall.SIGTERM), subject.ErrNotOurs)
+	})
+}
+
+const familyScript = `
+import os, sys, time
+def say(*a): os.write(1, (" ".join(map(str, a)) + "\n").encode())
+child = os.fork()
+if child == 0:
+    grandchild = os.fork()
+    if grandchild == 0:
+        say("grandchild", os.getpid(), os.getppid())
+        time.sleep(60)
+    say("child", os.getpid(), os.getppid())
+    sys.stdin.read()
+    time.sleep(60)
+say("root", os.getpid())
+os.waitpid(child, 0)
+say("reaped", child)
+time.sleep(60)
+`
+
+func TestDescendantsAreKnownParentsFirst(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, python, "-c", familyScript)
+		child, grandchild := b.number(t, "child"), b.number(t, "grandchild")
+		b.await(t, "grandchild", ofKind(event.ProcessStarted, grandchild))
+		assert.DeepEqual(t, i.PIDs(), slices.Sorted(slices.Values([]int{i.PID(), child, grandchild})))
+		var order []int
+		for _, e := range b.all(func(e event.Event) bool { return e.Kind == event.ProcessStarted }) {
+			order = append(order, e.PID)
+		}
+		assert.DeepEqual(t, order, []int{i.PID(), child, grandchild})
+
+		assert.NilError(t, i.SignalPID(child, syscall.SIGKILL))
+		b.await(t, "reaping by the root", printed("reaped"))
+		killed := b.await(t, "exit", ofKind(event.ProcessExited, child))
+		assert.Equal(t, killed.Process.Signal, "SIGKILL")
+		assert.Assert(t, !i.Alive(child) && i.Alive(grandchild))
+		assert.ErrorIs(t, i.SignalPID(os.Getpid(), syscall.SIGTERM), subject.ErrNotOurs)
+	})
+}
+
+const codesScript = `
+import os, sys, time
+for code in range(20):
+    child = os.fork()
+    if child == 0:
+        time.sleep(0.05)
+        os._exit(code)
+    os.waitpid(child, 0)
+    print("code", child, code, flush=True)
+print("done", 0, flush=True)
+`
+
+func TestExitCodesOfProcessesThatOthersReap(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, python, "-c", codesScript)
+		b.number(t, "done")
+		assert.NilError(t, i.Close(t.Context()))
+		for _, e := range b.all(printed("code ")) {
+			var pid, code int
+			_, err := fmt.Sscanf(e.Output.Text, "code %d %d", &pid, &code)
+			assert.NilError(t, err)
+			exits := b.all(ofKind(event.ProcessExited, pid))
+			assert.Equal(t, len(exits), 1)
+			assert.Assert(t, exits[0].Process.Code != nil, "code of pid %d unknown", pid)
+			assert.Equal(t, *exits[0].Process.Code, code)
+		}
+	})
+}
+
+func TestExecOfAnotherProgramIsRecorded(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, "/bin/sh", "-c", "sleep 0.05; exec /bin/sleep 60")
+		e := b.await(t, "exec", ofKind(event.ProcessExeced, i.PID()))
+		assert.DeepEqual(t, e.Process.Argv, []string{"/bin/sleep", "60"})
+		started := b.await(t, "sleep", func(e event.Event) bool {
+			return e.Kind == event.ProcessStarted && e.PID != i.PID()
+		})
+		assert.Equal(t, started.Process.PPID, i.PID())
+	})
+}
+
+const daemonScript = `
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("daemon", os.getpid(), flush=True)
+        time.sleep(60)
+    os._exit(0)
+time.sleep(0.2)
+`
+
+func TestDaemonStaysBelowAndEndsWithTheSubject(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, python, "-c", daemonScript)
+		daemon := b.number(t, "daemon")
+		_, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		b.await(t, "the daemon", ofKind(event.ProcessStarted, daemon))
+		assert.Assert(t, i.Alive(daemon))
+		assert.NilError(t, i.Close(t.Context()))
+		assert.Equal(t, b.await(t, "exit", ofKind(event.ProcessExited, daemon)).Process.Signal, "SIGKILL")
+		assert.ErrorIs(t, syscall.Kill(daemon, 0), syscall.ESRCH)
+	})
+}
+
+func TestCloseEndsATreeThatKeepsForking(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		const script = `
+import os, signal, time
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(0.2)
+        os._exit(0)
+    time.sleep(0.005)
+`
+		i := b.start(t, subject.Options{}, python, "-c", script)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		assert.NilError(t, wait.For(ctx, "five processes", func(context.Context) wait.Answer {
+			if n := len(i.PIDs()); n < 5 {
+				return wait.NotYet("%d", n)
+			}
+			return wait.Done()
+		}))
+		assert.NilError(t, i.Close(t.Context()))
+		started, exited := map[int]int{}, map[int]int{}
+		for _, e := range b.journal.Events() {
+			switch e.Kind { //nolint:exhaustive // only two are counted
+			case event.ProcessStarted:
+				started[e.PID]++
+			case event.ProcessExited:
+				exited[e.PID]++
+			}
+		}
+		assert.DeepEqual(t, started, exited)
+		for pid := range started {
+			assert.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
+		}
+	})
+}
+
+func TestStartOfAMissingProgramSaysSo(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		for _, path := range []string{"/no/such/program", "no-such-program-anywhere"} {
+			_, err := subject.Start(t.Context(), subject.Command{Path: path},
+				subject.Options{Recorder: b.journal, Witness: b.witness})
+			assert.Assert(t, errors.Is(err, fs.ErrNotExist) || errors.Is(err, exec.ErrNotFound), "%v", err)
+			assert.ErrorContains(t, err, path)
+		}
+	})
+}
+
+func TestSecretsAreMaskedInArgvAndOutput(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i := b.start(t, subject.Options{}, "/bin/sh", "-c", "echo $0 $1; exit 0",
+			"postgres://me:hunter2@h/db", "password=hunter2")
+		_, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		var text bytes.Buffer
+		for _, e := range b.journal.Events() {
+			fmt.Fprintln(&text, e.Process, e.Output)
+		}
+		assert.Assert(t, !strings.Contains(text.String(), "hunter2"))
+		assert.Equal(t, i.Tail()[0].Text, "postgres://me:xxxxx@h/db password=xxxxx")
+	})
+}
+
+// owner remembers what it was told, and how much of the journal there was then.
+type owner struct {
+	mu      sync.Mutex
+	journal *event.Journal
+	pids    map[int]int64
+}
+
+func (o *owner) OwnProcess(pid int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pids[pid] = o.journal.Last()
+	return nil
+}
+
+func TestOwnerIsToldOfEachProcessBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		o := &owner{journal: b.journal, pids: map[int]int64{}}
+		i := b.start(t, subject.Options{Owner: o}, "/bin/sh", "-c", "sleep 0.05 & wait")
+		_, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		assert.NilError(t, i.Close(t.Context()))
+		started := b.all(func(e event.Event) bool { return e.Kind == event.ProcessStarted })
+		assert.Equal(t, len(started), 2)
+		for _, e := range started {
+			before, told := o.pids[e.PID]
+			assert.Assert(t, told && before < e.Seq)
+		}
+	})
+}
+
+func TestEnvironmentOfTheProgramIsItsOwn(t *testing.T) {
+	t.Parallel()
+	modes(t, func(t *testing.T, b bench) {
+		i, err := subject.Start(t.Context(), subject.Command{Path: "/usr/bin/env", Env: []string{"ONLY=this"}},
+			subject.Options{Recorder: b.journal, Witness: b.witness})
+		assert.NilError(t, err)
+		_, err = i.Wait(t.Context())
+		assert.NilError(t, errors.Join(err, i.Close(t.Context())))
+		var names []string
+		for _, line := range i.Tail() {
+			name, _, _ := strings.Cut(line.Text, "=")
+			names = append(names, name)
+		}
+		assert.DeepEqual(t, names, []string{"ONLY", "DEADWIRE_SUBJECT"})
+	})
+}
+
+// playStarter starts a subject that would live on, says its pid, and waits.
+func playStarter() int {
+	journal := event.NewJournal(nil, 0)
+	options := witness.Options{Recorder: journal, Disabled: os.Getenv("HOLDERS") != ""}
+	i, err := subject.Start(context.Background(), subject.Command{Path: "/bin/sleep", Args: []string{"60"}},
+		subject.Options{Recorder: journal, Witness: witness.New(options)})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	fmt.Println(i.PID())
+	<-i.Exited()
+	return 0
+}
+
+func TestKilledStarterLeavesNoRoot(t *testing.T) {
+	t.Parallel()
+	for name, variable := range map[string]string{"exact": "HOLDERS=", "holders": "HOLDERS=1"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			starter := exec.Command("/proc/self/exe")
+			starter.Env = append(os.Environ(), roleVariable+"=starter", variable)
+			out, err := starter.StdoutPipe()
+			assert.NilError(t, err)
+			assert.NilError(t, starter.Start())
+			var root int
+			_, err = fmt.Fscan(out, &root)
+			assert.NilError(t, err)
+			assert.NilError(t, syscall.Kill(root, 0))
+			assert.NilError(t, starter.Process.Kill())
+			_ = starter.Wait()
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			assert.NilError(t, wait.For(ctx, "the root to be gone", func(context.Context) wait.Answer {
+				stat, err := os.ReadFile("/proc/" + strconv.Itoa(root) + "/stat")
+				if err != nil || bytes.Contains(stat, []byte(") Z ")) {
+					return wait.Done()
+				}
+				return wait.NotYet("%s", stat)
+			}))
+		})
+	}
+}
