@@ -1,0 +1,128 @@
+package evidence
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image"
+	"image/draw"
+	"image/jpeg"
+	"image/png"
+	"io"
+)
+
+// Limits bound what an image may cost before it is decoded.
+type Limits struct {
+	Bytes  int // of the file
+	Pixels int // width times height, as its header claims
+}
+
+// DefaultLimits fit a card at 1,200 dpi, and stop an image bomb.
+func DefaultLimits() Limits { return Limits{Bytes: 32 << 20, Pixels: 32 << 20} }
+
+func (l Limits) orDefault() Limits {
+	def := DefaultLimits()
+	if l.Bytes <= 0 {
+		l.Bytes = def.Bytes
+	}
+	if l.Pixels <= 0 {
+		l.Pixels = def.Pixels
+	}
+	return l
+}
+
+// Classes of DecodeError.
+const (
+	ClassUndecodable = "undecodable" // not PNG or JPEG, or corrupt inside
+	ClassTruncated   = "truncated"   // begins well and ends too early
+	ClassTooLarge    = "too-large"   // over Limits
+)
+
+// DecodeError says why bytes could not be turned into pixels.
+type DecodeError struct {
+	Class string
+	Err   error
+}
+
+func (e *DecodeError) Error() string { return fmt.Sprintf("decode image: %s: %v", e.Class, e.Err) }
+
+func (e *DecodeError) Unwrap() error { return e.Err }
+
+var errUnknownFormat = errors.New("neither PNG nor JPEG")
+
+// pixels is a decoded image in the two forms that the extractors read
+type pixels struct {
+	format        string
+	width, height int
+	rgba          *image.RGBA
+	luma          []uint8 // row by row, without padding
+}
+
+// codecs is explicit, not image.RegisterFormat, so that what is accepted does not depend on what else is linked
+type codec struct {
+	name, magic string
+	config      func(io.Reader) (image.Config, error)
+	decode      func(io.Reader) (image.Image, error)
+}
+
+func codecOf(data []byte) (codec, bool) {
+	for _, c := range []codec{
+		{"png", "\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
+		{"jpeg", "\xff\xd8\xff", jpeg.DecodeConfig, jpeg.Decode},
+	} {
+		if bytes.HasPrefix(data, []byte(c.magic)) {
+			return c, true
+		}
+	}
+	return codec{}, false
+}
+
+// decode returns the pixels; with an error, at most their format and size
+func decode(data []byte, limits Limits) (*pixels, *DecodeError) {
+	limits = limits.orDefault()
+	if len(data) > limits.Bytes {
+		return nil, &DecodeError{ClassTooLarge, fmt.Errorf("%d bytes are over the limit of %d", len(data), limits.Bytes)}
+	}
+	c, ok := codecOf(data)
+	if !ok {
+		return nil, &DecodeError{ClassUndecodable, errUnknownFormat}
+	}
+	p := &pixels{format: c.name}
+	cfg, err := c.config(bytes.NewReader(data))
+	if err != nil {
+		return p, classify(err)
+	}
+	if cfg.Width <= 0 || cfg.Height <= 0 || cfg.Width > limits.Pixels/cfg.Height {
+		return p, &DecodeError{ClassTooLarge, fmt.Errorf("%d×%d pixels are over the limit of %d", cfg.Width, cfg.Height, limits.Pixels)}
+	}
+	img, err := c.decode(bytes.NewReader(data))
+	if err != nil {
+		return p, classify(err)
+	}
+	p.fill(img)
+	return p, nil
+}
+
+func classify(err error) *DecodeError {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		return &DecodeError{ClassTruncated, err}
+	}
+	return &DecodeError{ClassUndecodable, err}
+}
+
+func (p *pixels) fill(img image.Image) {
+	size := img.Bounds()
+	p.width, p.height = size.Dx(), size.Dy()
+	p.rgba = image.NewRGBA(image.Rect(0, 0, p.width, p.height))
+	// draw has a fast path for what the JPEG and PNG decoders return
+	draw.Draw(p.rgba, p.rgba.Rect, img, size.Min, draw.Src)
+	p.luma = make([]uint8, p.width*p.height)
+	for i := range p.luma {
+		c := p.rgba.Pix[4*i : 4*i+3 : 4*i+3]
+		// ITU-R BT.601 weights, the ones that JPEG's Y uses (JFIF 1.02)
+		p.luma[i] = uint8((299*uint32(c[0]) + 587*uint32(c[1]) + 114*uint32(c[2]) + 500) / 1000)
+	}
+}
+
+// row is one line of luma
+func (p *pixels) row(y int) []uint8 { return p.luma[y*p.width : (y+1)*p.width] }
