@@ -23,8 +23,9 @@ const Command = "stage_e_streaming_dispatch"
 // Agent is the identity under which Stage C writes scan logs.
 const Agent = "stage-c-v1"
 
-// The named skips of Stage C. Only DamagedImage is final: the image is what its
-// owner uploaded, and nobody can read it.
+// The named skips of Stage C. DamagedImage is final and has evidence that says so:
+// the image is what its owner uploaded, and nobody can read it. After the others the
+// card has no new evidence and stays eligible.
 const (
 	DamagedImage  = "damaged-image"
 	FetchFailed   = "fetch-failed"
@@ -37,6 +38,7 @@ type Card struct {
 	ID              int64
 	Identifier      string
 	File            string
+	DPI             int
 	MD5             string
 	ContentPhash    int64
 	NeedsExtraction bool

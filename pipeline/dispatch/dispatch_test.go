@@ -30,7 +30,7 @@ type rig struct {
 	broken      map[int64]string
 	during      func(batch int)
 	batches     int
-	damage      map[int64]string
+	unreadable  map[int64]bool
 }
 
 func setup(t *testing.T, cards int) *rig {
@@ -87,13 +87,12 @@ func (r *rig) Extract(ctx context.Context, run string, cards []dispatch.Card) (d
 			done.Skips = append(done.Skips, dispatch.Skip{Card: card.ID, Reason: reason})
 			continue
 		}
-		if reason, bad := r.damage[card.ID]; bad {
-			done.Damaged++
-			done.Skips = append(done.Skips, dispatch.Skip{Card: card.ID, Reason: reason})
-			continue
-		}
 		facts := map[string]any{
-			"extractor_versions": r.cfg.Versions, "collector_set_code": "ABC", "collector_number": fmt.Sprint(card.ContentPhash / 100),
+			"versions": r.cfg.Versions, "set_code": "ABC", "collector_number": fmt.Sprint(card.ContentPhash / 100),
+		}
+		if r.unreadable[card.ID] {
+			facts = map[string]any{"versions": r.cfg.Versions, "truncated": true}
+			done.Damaged++
 		}
 		err := session.Expect(1)(r.worker.Exec(ctx, schema.Persist, card.ID, facts, card.ContentPhash, run))
 		if err != nil {
@@ -179,10 +178,11 @@ func TestFailedCardsArePassedByAndFinishedByTheNextStream(t *testing.T) {
 func TestDamagedImageIsFinal(t *testing.T) {
 	t.Parallel()
 	r := setup(t, 3)
-	r.damage = map[int64]string{2: dispatch.DamagedImage}
+	r.unreadable = map[int64]bool{2: true}
 	total, err := r.stream()
 	assert.NilError(t, err)
 	assert.Equal(t, total.Status, dispatch.Complete)
+	assert.Equal(t, r.count("card_scan_log where card_id = 2 and skip_reason = 'truncated-image'"), 1)
 	total, err = r.again()
 	assert.NilError(t, err)
 	assert.Equal(t, total.Cards, 0)

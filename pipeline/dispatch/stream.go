@@ -134,7 +134,7 @@ func (d *Dispatcher) selected(ctx context.Context, position int64) ([]Card, int6
 	var batch []Card
 	for {
 		chunk, err := session.Rows[selectedRow](ctx, d.session, schema.Select,
-			position, chunkMax, d.cfg.Versions, Agent, deduce.JoinKeyAgent)
+			position, chunkMax, d.cfg.Versions, deduce.JoinKeyAgent)
 		if err != nil || len(chunk) == 0 {
 			return batch, position, err
 		}
@@ -156,6 +156,7 @@ type selectedRow struct {
 	ID              int64
 	Identifier      string
 	File            string
+	DPI             int    `db:"dpi"`
 	MD5             string `db:"md5"`
 	ContentPhash    int64
 	NeedsExtraction bool

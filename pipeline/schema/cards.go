@@ -2,9 +2,10 @@ package schema
 
 // Which cards may be voted on by a machine: unresolved fronts of a usable size
 // without a tag that takes them out of the catalogue of official printings. A
-// dpi of 0 means that nobody measured it.
+// dpi of 0 means that nobody measured it; the printed block code is readable from
+// 100 dpi (text needs 200, which an OCR calculator must ask for itself).
 const votable = `c.printing_tag_status = 'unresolved' and c.canonical_card_id is null and c.card_type = 'CARD'
-  and not c.dpi between 1 and 199 and not c.tags && array['custom-art', 'non-english']`
+  and not c.dpi between 1 and 99 and not c.tags && array['custom-art', 'non-english']`
 
 // Done, as in the specification: some row's version map contains the current one.
 const extracted = `exists (select from image_evidence e
@@ -13,24 +14,22 @@ const extracted = `exists (select from image_evidence e
 // Statements that select and describe cards.
 const (
 	// Select reads the next $2 hashed cards after position $1 and says of each
-	// whether Stage C ($3 current versions, $4 its agent) or only Stage D ($5 its
-	// agent) has work on it. The keyset and the limit keep its cost independent of
+	// whether Stage C ($3 current versions) or only Stage D ($4 its agent) has work
+	// on it. The keyset and the limit keep its cost independent of
 	// the catalogue's size.
 	Select = `/* conveyor:select */
 with chunk as (
   select * from card where content_phash is not null and id > $1 order by id limit $2
 ), judged as (
   select c.*, ` + extracted + ` as extracted,
-    exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
-      and l.skip_reason = 'damaged-image') as damaged,
-    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $5)
-      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $5
+    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
+      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
         and l.skip_reason <> 'no-evidence') as decided,
     ` + votable + ` as votable
   from chunk c
 )
-select id, identifier, file, coalesce(trim(md5_checksum), '') as md5, content_phash,
-  not extracted and not damaged as needs_extraction,
+select id, identifier, file, dpi, coalesce(trim(md5_checksum), '') as md5, content_phash,
+  not extracted as needs_extraction,
   extracted and votable and not decided as needs_decision
 from judged order by id`
 
@@ -72,24 +71,24 @@ from printing where normal_name = any($1) order by id`
 
 // Statements that write evidence and scan logs.
 const (
-	// Persist writes one card's evidence ($2: one JSON object whose keys are
-	// columns), stamped with the card's own hashes. It writes no row when the
-	// card's image changed since the job was made.
+	// Persist writes one card's evidence ($2: evidence.Evidence as JSON), stamped
+	// with the card's own hashes. It writes no row when the card's image changed
+	// since the job was made.
 	Persist = `/* conveyor:persist */
 insert into image_evidence as old (card_id, content_hash, md5_checksum, sha256_checksum, run_id,
   extractor_versions, skips, fetch_ok, fetch_error_class, fetch_latency_ms, fetch_image_format,
   width, height, aspect_ratio, bleed_class, bleed_diff_mm, layout_class, crop_boxes, artbox_phash,
   truncated, blur_variance, entropy, colour_mean, colour_stddev, collector_set_code, collector_number)
 select c.id, c.content_phash, c.md5_checksum, c.sha256_checksum, $4,
-  r.extractor_versions, coalesce(r.skips, '{}'), r.fetch_ok, r.fetch_error_class, r.fetch_latency_ms, r.fetch_image_format,
-  r.width, r.height, r.aspect_ratio, r.bleed_class, r.bleed_diff_mm, r.layout_class, r.crop_boxes, r.artbox_phash,
-  r.truncated, r.blur_variance, r.entropy, r.colour_mean, r.colour_stddev, r.collector_set_code, r.collector_number
+  r.versions, coalesce(r.skips, '[]'), r.fetch_ok, r.fetch_error_class, r.fetch_latency_ms, r.fetch_image_format,
+  r.width, r.height, r.aspect_ratio, r.bleed_class, r.bleed_diff_mm, r.layout_class, r.crops, r.artbox_phash,
+  r.truncated, r.blur_variance, r.entropy, r.colour_mean, r.colour_stddev, r.set_code, r.collector_number
 from card c, jsonb_to_record($2) as r(
-  extractor_versions jsonb, skips jsonb, fetch_ok boolean, fetch_error_class text, fetch_latency_ms integer,
+  versions jsonb, skips jsonb, fetch_ok boolean, fetch_error_class text, fetch_latency_ms integer,
   fetch_image_format text, width integer, height integer, aspect_ratio double precision, bleed_class text,
-  bleed_diff_mm double precision, layout_class text, crop_boxes jsonb, artbox_phash bigint, truncated boolean,
+  bleed_diff_mm double precision, layout_class text, crops jsonb, artbox_phash bigint, truncated boolean,
   blur_variance double precision, entropy double precision, colour_mean double precision[],
-  colour_stddev double precision[], collector_set_code text, collector_number text)
+  colour_stddev double precision[], set_code text, collector_number text)
 where c.id = $1 and c.content_phash = $3
 on conflict (card_id, content_hash) do update set
   md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum, run_id = excluded.run_id,

@@ -12,7 +12,7 @@ create table printing (
   canonical_id     uuid not null,
   name             text not null,
   normal_name      text not null,
-  set_code         varchar(8) not null,
+  set_code         text not null,
   collector_number varchar(16) not null,
   artist           text not null default '',
   border_color     text not null default '',

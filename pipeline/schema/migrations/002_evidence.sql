@@ -3,7 +3,7 @@ create table image_evidence (
   card_id             bigint not null references card,
   content_hash        bigint not null,
   extractor_versions  jsonb not null,
-  skips               jsonb not null default '{}',
+  skips               jsonb not null default '[]',
   run_id              varchar(64),
   fetch_ok            boolean,
   fetch_error_class   text,

@@ -1,0 +1,69 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"deadwire/pipeline/dispatch"
+	"deadwire/pipeline/session"
+)
+
+// Exit codes, as in the specification's table. A termination that leaves work
+// undone never exits with CodeOK.
+const (
+	CodeOK        = 0
+	CodeError     = 1
+	CodeReference = 2
+	CodeHalted    = 3
+	CodeThrottled = 4
+	CodeWorkLeft  = 5
+)
+
+// ExitError carries the exit code of an ending that is told by its own words.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// ExitCode is the code that a program must end with after the error.
+func ExitCode(err error) int {
+	if err == nil {
+		return CodeOK
+	}
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Code
+	}
+	if _, held := errors.AsType[*session.HeldError](err); held || errors.Is(err, dispatch.ErrThrottled) {
+		return CodeThrottled
+	}
+	return CodeError
+}
+
+// Report writes the error as one line, "NAME: …", and nothing for nil.
+func Report(to io.Writer, name string, err error) {
+	if err == nil {
+		return
+	}
+	line := strings.Join(strings.Fields(strings.ReplaceAll(err.Error(), "\n", "; ")), " ")
+	_, _ = fmt.Fprintf(to, "%s: %s\n", name, line) // nobody is left to tell
+}
+
+// ended turns the way in which a stream ended without an error into one, when
+// work was left.
+func ended(summary dispatch.Summary) error {
+	switch summary.Status {
+	case dispatch.Complete:
+		return nil
+	case dispatch.LockedOut:
+		return &ExitError{CodeHalted, errors.New("stream halted: the source locked us out; work is left")}
+	case dispatch.Bounded:
+		return &ExitError{CodeWorkLeft, fmt.Errorf("stream stopped after %d batches; work is left", summary.Batches)}
+	}
+	return &ExitError{CodeWorkLeft, fmt.Errorf("stream ended with work left: %d fetches failed, %d were throttled",
+		summary.FetchFailures, summary.Counts.Throttled)}
+}

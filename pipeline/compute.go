@@ -1,0 +1,139 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"deadwire/pipeline/dispatch"
+	"deadwire/pipeline/evidence"
+	"deadwire/pipeline/schema"
+	"deadwire/pipeline/session"
+	"deadwire/pipeline/worker"
+)
+
+// workerSetup travels to each worker over its pipe, because it holds the URL, and
+// a URL may hold a password that no argument or environment should show.
+type workerSetup struct {
+	Database session.Config `json:"database"`
+	Run      string         `json:"run"`
+}
+
+// jobArgs is a job without its image.
+type jobArgs struct {
+	Card    int64         `json:"card"`
+	PHash   int64         `json:"phash"`
+	MD5     string        `json:"md5"`
+	DPI     int           `json:"dpi"`
+	Latency time.Duration `json:"latency"`
+}
+
+// jobReply says what became of a card: "" when its evidence was stored, else a
+// named skip of package dispatch.
+type jobReply struct {
+	Skip string `json:"skip,omitempty"`
+}
+
+// computer is the worker's side of Stage C: it computes a card's evidence and
+// persists it on a session of its own.
+type computer struct {
+	log     *slog.Logger
+	run     string
+	number  int
+	session *session.Session
+}
+
+// ServeWorker is the worker mode: it answers jobs on stdin until stdin ends, logs to
+// stderr, and returns nil after an orderly leave.
+func ServeWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, seam worker.Seam) error {
+	return worker.Serve(ctx, stdin, stdout, &computer{log: NewLogger(stderr)}, seam)
+}
+
+// Init opens the worker's own session.
+func (c *computer) Init(ctx context.Context, number int, setup []byte) error {
+	var s workerSetup
+	err := json.Unmarshal(setup, &s)
+	if err != nil {
+		return fmt.Errorf("read worker setup: %w", err)
+	}
+	c.run, c.number = s.Run, number
+	c.session, err = session.Open(ctx, s.Database, fmt.Sprintf("worker-%d", number))
+	if err != nil {
+		return err
+	}
+	c.log = c.log.With("run", s.Run, "worker", number, "pid", os.Getpid(), "backend_pid", c.session.BackendPID())
+	c.log.Info("worker ready")
+	return nil
+}
+
+// Close ends the worker's session.
+func (c *computer) Close() {
+	if c.session == nil {
+		return
+	}
+	err := c.session.Close(context.Background())
+	if err != nil {
+		c.log.Warn("worker session ended badly", "error", err.Error())
+	}
+}
+
+// Do computes one card's evidence and stores it.
+func (c *computer) Do(ctx context.Context, job worker.Job) (json.RawMessage, error) {
+	var args jobArgs
+	err := json.Unmarshal(job.Args, &args)
+	if err != nil {
+		return nil, fmt.Errorf("read job: %w", err)
+	}
+	reply, err := c.card(ctx, args, job.Body)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(reply)
+}
+
+// card tells a source that sent the wrong bytes (nothing is stored, a later run
+// tries again) from an image that is damaged as its owner uploaded it (stored,
+// since no later fetch could find anything else).
+func (c *computer) card(ctx context.Context, args jobArgs, image []byte) (jobReply, error) {
+	sum := md5.Sum(image)
+	if args.MD5 != "" && hex.EncodeToString(sum[:]) != args.MD5 {
+		return jobReply{Skip: dispatch.WrongImage}, nil
+	}
+	found, err := evidence.Extract(evidence.Input{Data: image, DPI: args.DPI, Latency: args.Latency})
+	_, damaged := errors.AsType[*evidence.DecodeError](err)
+	switch {
+	case damaged && args.MD5 == "":
+		return jobReply{Skip: dispatch.WrongImage}, nil
+	case damaged:
+		return jobReply{Skip: dispatch.DamagedImage}, c.persist(ctx, args, found)
+	case err != nil:
+		return jobReply{}, fmt.Errorf("extract evidence: %w", err)
+	}
+	return jobReply{}, c.persist(ctx, args, found)
+}
+
+// persist writes a card's evidence and its scan log in one transaction and one
+// batch: no crash can leave one without the other.
+func (c *computer) persist(ctx context.Context, args jobArgs, found evidence.Evidence) error {
+	reasons := make([]string, 0, len(found.Skips))
+	for _, skip := range found.Skips {
+		reasons = append(reasons, skip.Extractor+":"+skip.Reason)
+	}
+	err := c.session.InTx(ctx, func(tx *session.Tx) error {
+		return tx.Batch(ctx,
+			session.Step{SQL: schema.Persist, Args: []any{args.Card, found, args.PHash, c.run}, Want: 1},
+			session.Step{SQL: schema.PersistLog, Args: []any{args.Card, dispatch.Agent, c.run, reasons}, Want: int64(len(reasons))},
+		)
+	})
+	if err != nil {
+		return fmt.Errorf("persist: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"deadwire/pipeline/catalogue"
+	"deadwire/pipeline/deduce"
+	"deadwire/pipeline/schema"
+	"deadwire/pipeline/session"
+)
+
+// importChunk bounds one statement of the import, in rows.
+const importChunk = 2000
+
+// Imported is what an import found and what it changed.
+type Imported struct {
+	Source           string `json:"source"`
+	Cards            int    `json:"cards"`
+	Printings        int    `json:"printings"`
+	CardsChanged     int64  `json:"cards_changed"`
+	PrintingsChanged int64  `json:"printings_changed"`
+}
+
+// printingRow and cardRow are the JSON rows that the import statements read.
+type (
+	printingRow struct {
+		Identifier      string `json:"identifier"`
+		CanonicalID     string `json:"canonical_id"`
+		Name            string `json:"name"`
+		NormalName      string `json:"normal_name"`
+		SetCode         string `json:"set_code"`
+		CollectorNumber string `json:"collector_number"`
+		Artist          string `json:"artist"`
+		BorderColor     string `json:"border_color"`
+	}
+	cardRow struct {
+		Identifier   string `json:"identifier"`
+		Name         string `json:"name"`
+		File         string `json:"file"`
+		DPI          int    `json:"dpi"`
+		CardType     string `json:"card_type"`
+		ContentPHash *int64 `json:"content_phash"`
+		MD5          string `json:"md5"`
+		SHA256       string `json:"sha256"`
+	}
+)
+
+// Import stores a catalogue's printings and cards, in one transaction. It writes
+// only rows that differ, so a second import changes nothing.
+func Import(ctx context.Context, database session.Config, location string) (done Imported, err error) {
+	source, err := catalogue.ParseSource(location)
+	if err != nil {
+		return done, err
+	}
+	found, err := catalogue.Load(ctx, source)
+	if err != nil {
+		return done, err
+	}
+	done = Imported{Source: source.String(), Cards: len(found.Cards), Printings: len(found.Printings)}
+	s, err := session.Open(ctx, database, "import")
+	if err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	err = s.InTx(ctx, func(tx *session.Tx) error { return store(ctx, tx, found, &done) })
+	return done, err
+}
+
+func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done *Imported) error {
+	kind := "http_index"
+	if strings.HasPrefix(done.Source, "file:") {
+		kind = "local_file"
+	}
+	id, err := session.Value[int64](ctx, tx, schema.ImportSource, done.Source, done.Source, done.Source, kind)
+	if err != nil {
+		return fmt.Errorf("import source: %w", err)
+	}
+	done.PrintingsChanged, err = chunked(ctx, tx, schema.ImportPrintings, printingRows(found.Printings))
+	if err != nil {
+		return fmt.Errorf("import printings: %w", err)
+	}
+	done.CardsChanged, err = chunked(ctx, tx, schema.ImportCards, cardRows(found.Cards), id)
+	if err != nil {
+		return fmt.Errorf("import cards: %w", err)
+	}
+	return nil
+}
+
+func chunked[T any](ctx context.Context, tx *session.Tx, statement string, rows []T, args ...any) (changed int64, err error) {
+	for chunk := range slices.Chunk(rows, importChunk) {
+		n, err := tx.Exec(ctx, statement, append([]any{chunk}, args...)...)
+		if err != nil {
+			return changed, err
+		}
+		changed += n
+	}
+	return changed, nil
+}
+
+func printingRows(printings []catalogue.Printing) []printingRow {
+	rows := make([]printingRow, 0, len(printings))
+	for _, p := range printings {
+		rows = append(rows, printingRow{
+			Identifier: p.UUID, CanonicalID: p.OracleID, Name: p.Name, NormalName: deduce.NormalName(p.Name),
+			SetCode: p.SetCode, CollectorNumber: p.CollectorNumber, Artist: p.Artist, BorderColor: p.Border,
+		})
+	}
+	return rows
+}
+
+func cardRows(cards []catalogue.Card) []cardRow {
+	rows := make([]cardRow, 0, len(cards))
+	for _, c := range cards {
+		rows = append(rows, cardRow{
+			Identifier: c.Identifier, Name: c.Name, File: c.File, DPI: c.DPI, CardType: string(c.Type),
+			ContentPHash: (*int64)(c.PHash), MD5: c.MD5, SHA256: c.SHA256,
+		})
+	}
+	return rows
+}
