@@ -74,17 +74,20 @@ func (db *Database) Drop(ctx context.Context) error { return db.in.Drop(ctx, db.
 // Clone makes a new database that equals the template. It costs one CREATE
 // DATABASE and one round trip.
 func (d *Databases) Clone(ctx context.Context, template string) (*Database, error) {
-	db := &Database{name: d.reserve(), in: d}
+	db := &Database{in: d}
 	err := d.with(ctx, func(conn *pgx.Conn) error {
+		db.name = d.reserve()
 		return create(ctx, conn, db.name, template)
 	})
-	if err != nil {
-		// It may exist all the same: the answer can have been lost.
+	if err == nil {
+		return db, nil
+	}
+	if db.name != "" { // it may exist all the same: the answer can have been lost
 		lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 		defer cancel()
-		return nil, fmt.Errorf("clone database %s: %w", template, errors.Join(err, db.Drop(lasting)))
+		err = errors.Join(err, db.Drop(lasting))
 	}
-	return db, nil
+	return nil, fmt.Errorf("clone database %s: %w", template, err)
 }
 
 func (d *Databases) reserve() string {
@@ -133,7 +136,7 @@ func (d *Databases) Close(ctx context.Context) error {
 		errs = append(errs, d.Drop(ctx, name))
 	}
 	errs = append(errs, d.dropTemplates(ctx), d.hangUp(ctx))
-	if err := errors.Join(errs...); err != nil {
+	if err := errors.Join(errs...); err != nil && !errors.Is(err, errClosed) {
 		return fmt.Errorf("close databases: %w", err)
 	}
 	return nil

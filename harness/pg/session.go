@@ -107,6 +107,13 @@ func lockShared(ctx context.Context, conn *pgx.Conn, template string) error {
 	return nil
 }
 
+func unlockShared(ctx context.Context, conn *pgx.Conn, template string) error {
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_shared($1, $2)", lockTemplate, lockKey(template)); err != nil {
+		return fmt.Errorf("unlock template %s: %w", template, err)
+	}
+	return nil
+}
+
 // tryLock takes a lock exclusively, if nobody else holds it in any way.
 func tryLock(ctx context.Context, conn *pgx.Conn, kind, key int32) (got bool, err error) {
 	err = conn.QueryRow(ctx, "SELECT pg_try_advisory_lock($1, $2)", kind, key).Scan(&got)

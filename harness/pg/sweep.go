@@ -67,22 +67,18 @@ func (d *Databases) dropTemplates(ctx context.Context) error {
 	if len(names) == 0 {
 		return nil
 	}
-	err := d.with(ctx, func(conn *pgx.Conn) error {
+	return d.with(ctx, func(conn *pgx.Conn) error {
 		var errs []error
 		for _, name := range names {
 			errs = append(errs, letGo(ctx, conn, name))
 		}
 		return errors.Join(errs...)
 	})
-	if errors.Is(err, errClosed) {
-		return nil
-	}
-	return err
 }
 
 func letGo(ctx context.Context, conn *pgx.Conn, name string) error {
-	if _, err := conn.Exec(ctx, "SELECT pg_advisory_unlock_shared($1, $2)", lockTemplate, lockKey(name)); err != nil {
-		return fmt.Errorf("unlock template %s: %w", name, err)
+	if err := unlockShared(ctx, conn, name); err != nil {
+		return err
 	}
 	_, err := dropUnused(ctx, conn, name, lockTemplate, lockKey(name))
 	return err

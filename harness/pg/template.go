@@ -76,48 +76,71 @@ func (d *Databases) templatesUsed() []string {
 	return names
 }
 
-// prepare makes the template under its lock unless it is complete, and then
-// shares the lock for as long as we use it.
+// prepare makes sure that the template is complete and that we share its lock,
+// which keeps others from dropping it.
 func (d *Databases) prepare(ctx context.Context, name string, build func(context.Context, string) error) error {
-	session, err := d.lockTemplate(ctx, name)
-	if err != nil {
+	maker, err := d.claim(ctx, name)
+	if err != nil || maker == 0 {
 		return err
 	}
-	err = d.make(ctx, session, name, build)
+	err = d.make(ctx, maker, name, build)
 	lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
 	defer cancel()
 	return errors.Join(err, d.with(lasting, func(conn *pgx.Conn) error {
 		if err == nil {
-			err := lockShared(lasting, conn, name)
-			return errors.Join(err, unlock(lasting, conn, lockTemplate, lockKey(name)))
+			if err := lockShared(lasting, conn, name); err != nil {
+				return err
+			}
 		}
 		return unlock(lasting, conn, lockTemplate, lockKey(name))
 	}))
 }
 
-// lockTemplate waits for the exclusive lock by asking again and again, so that
-// the session stays free for others, and returns the session's backend pid.
-func (d *Databases) lockTemplate(ctx context.Context, name string) (session uint32, err error) {
+// claim waits until the template is complete and we share its lock, or until we
+// are the one to make it and hold the lock exclusively. It asks again and again,
+// so that the session stays free for others. maker is the backend pid of the
+// session with the exclusive lock; 0 when there is nothing to make.
+func (d *Databases) claim(ctx context.Context, name string) (maker uint32, err error) {
 	err = wait.For(ctx, "the lock of template "+name, func(ctx context.Context) wait.Answer {
-		var got bool
+		var shared, exclusive bool
 		err := d.with(ctx, func(conn *pgx.Conn) (err error) {
-			session = conn.PgConn().PID()
-			got, err = tryLock(ctx, conn, lockTemplate, lockKey(name))
+			if shared, err = share(ctx, conn, name); err != nil || shared {
+				return err
+			}
+			maker = conn.PgConn().PID()
+			exclusive, err = tryLock(ctx, conn, lockTemplate, lockKey(name))
 			return err
 		})
 		switch {
 		case err != nil:
 			return wait.Never(err)
-		case !got:
-			return wait.NotYet("another process makes or uses it")
-		default:
+		case shared:
+			maker = 0
 			return wait.Done()
+		case exclusive:
+			return wait.Done()
+		default:
+			return wait.NotYet("another process makes or drops it")
 		}
 	})
-	return session, err
+	return maker, err
 }
 
-func (d *Databases) make(ctx context.Context, session uint32, name string, build func(context.Context, string) error) error {
+// share takes the template's lock shared if the template is complete. It is
+// looked at after the lock was taken, since someone may have just dropped it.
+func share(ctx context.Context, conn *pgx.Conn, name string) (shared bool, err error) {
+	const try = "SELECT pg_try_advisory_lock_shared($1, $2)"
+	if err := conn.QueryRow(ctx, try, lockTemplate, lockKey(name)).Scan(&shared); err != nil || !shared {
+		return false, err
+	}
+	complete, err := isComplete(ctx, conn, name)
+	if err != nil || complete {
+		return complete, err
+	}
+	return false, unlockShared(ctx, conn, name)
+}
+
+func (d *Databases) make(ctx context.Context, maker uint32, name string, build func(context.Context, string) error) error {
 	var complete bool
 	err := d.with(ctx, func(conn *pgx.Conn) (err error) {
 		if complete, err = isComplete(ctx, conn, name); err != nil || complete {
@@ -133,7 +156,7 @@ func (d *Databases) make(ctx context.Context, session uint32, name string, build
 	}
 	err = build(ctx, d.server.URL(name))
 	if err == nil {
-		err = d.complete(ctx, session, name)
+		err = d.complete(ctx, maker, name)
 	}
 	if err != nil {
 		lasting, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTimeout)
@@ -156,9 +179,9 @@ var errLockLost = errors.New("the session with the template's lock was lost mean
 // complete closes the template to sessions, ends those that build left, and
 // marks it. Without waiting for them the next clone would have to, and
 // PostgreSQL looks only every 100 ms.
-func (d *Databases) complete(ctx context.Context, session uint32, name string) error {
+func (d *Databases) complete(ctx context.Context, maker uint32, name string) error {
 	err := d.with(ctx, func(conn *pgx.Conn) error {
-		if conn.PgConn().PID() != session {
+		if conn.PgConn().PID() != maker {
 			return errLockLost
 		}
 		_, err := conn.Exec(ctx, "ALTER DATABASE "+quote(name)+" ALLOW_CONNECTIONS false")
@@ -171,7 +194,7 @@ func (d *Databases) complete(ctx context.Context, session uint32, name string) e
 		return err
 	}
 	return d.with(ctx, func(conn *pgx.Conn) error {
-		if conn.PgConn().PID() != session {
+		if conn.PgConn().PID() != maker {
 			return errLockLost
 		}
 		_, err := conn.Exec(ctx, "ALTER DATABASE "+quote(name)+" IS_TEMPLATE true")
