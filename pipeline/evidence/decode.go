@@ -88,23 +88,44 @@ func decode(data []byte, limits Limits) (*pixels, *DecodeError) {
 		return nil, &DecodeError{ClassUndecodable, errUnknownFormat}
 	}
 	p := &pixels{format: c.name}
-	cfg, err := c.config(bytes.NewReader(data))
+	from := &supply{Reader: bytes.NewReader(data)}
+	cfg, err := c.config(from)
 	if err != nil {
-		return p, classify(err)
+		return p, from.classify(err)
 	}
 	if cfg.Width <= 0 || cfg.Height <= 0 || cfg.Width > limits.Pixels/cfg.Height {
 		return p, &DecodeError{ClassTooLarge, fmt.Errorf("%d×%d pixels are over the limit of %d", cfg.Width, cfg.Height, limits.Pixels)}
 	}
-	img, err := c.decode(bytes.NewReader(data))
+	from = &supply{Reader: bytes.NewReader(data)}
+	img, err := c.decode(from)
 	if err != nil {
-		return p, classify(err)
+		return p, from.classify(err)
 	}
 	p.fill(img)
 	return p, nil
 }
 
-func classify(err error) *DecodeError {
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+// supply notices when a decoder wants more than there is. The decoders' own errors
+// do not tell: image/jpeg reports a cut scan as a format error, image/png as zlib's.
+type supply struct {
+	*bytes.Reader
+	dry bool
+}
+
+func (s *supply) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.dry = s.dry || err != nil
+	return n, err
+}
+
+func (s *supply) ReadByte() (byte, error) {
+	b, err := s.Reader.ReadByte()
+	s.dry = s.dry || err != nil
+	return b, err
+}
+
+func (s *supply) classify(err error) *DecodeError {
+	if s.dry {
 		return &DecodeError{ClassTruncated, err}
 	}
 	return &DecodeError{ClassUndecodable, err}
