@@ -1,0 +1,135 @@
+package main
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"deadwire/faults/catalog"
+	"deadwire/harness/rundir"
+	"deadwire/harness/verdict"
+	"deadwire/scenarios"
+)
+
+// jobs returns the cases that the arguments choose, in order, f.count times.
+func (f *runFlags) jobs(args []string) ([]job, error) {
+	all, err := scenarios.Builtin()
+	if err != nil {
+		return nil, err
+	}
+	var chosen []job
+	if f.lastFailed {
+		chosen, err = f.failedLast(all)
+	} else {
+		chosen, err = choose(all, args)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(chosen) == 0 {
+		return nil, &exitError{code: verdict.ExitNothing, err: errNothing}
+	}
+	if f.count == 1 {
+		return chosen, nil
+	}
+	var repeated []job
+	for n := range f.count {
+		for _, j := range chosen {
+			j.iteration = n + 1
+			repeated = append(repeated, j)
+		}
+	}
+	return repeated, nil
+}
+
+// failedLast returns the cases that failed last time, and takes their seed over.
+func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
+	last, err := rundir.ReadLast(f.out)
+	if err != nil {
+		return nil, usageError("--last-failed: %w", err)
+	}
+	var chosen []job
+	for _, failed := range last.Failed {
+		for _, j := range jobsOf(all) {
+			if j.scenario.Name == failed.Scenario && j.c.Name == failed.Case {
+				chosen = append(chosen, j)
+			}
+		}
+		if f.seed == "" {
+			f.seed = failed.Seed
+		}
+	}
+	return chosen, nil
+}
+
+func jobsOf(all []scenarios.Scenario) []job {
+	var jobs []job
+	for _, s := range all {
+		for _, c := range s.Cases {
+			jobs = append(jobs, job{scenario: s, c: c})
+		}
+	}
+	return jobs
+}
+
+// choose resolves names, globs, NAME/CASE and files, each case once.
+func choose(all []scenarios.Scenario, args []string) ([]job, error) {
+	if len(args) == 0 {
+		return jobsOf(all), nil
+	}
+	var chosen []job
+	for _, arg := range args {
+		found, err := resolve(all, arg)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range found {
+			if !slices.ContainsFunc(chosen, func(c job) bool { return c.name() == j.name() }) {
+				chosen = append(chosen, j)
+			}
+		}
+	}
+	return chosen, nil
+}
+
+func resolve(all []scenarios.Scenario, arg string) ([]job, error) {
+	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
+		s, err := scenarios.ReadFile(arg)
+		if err != nil {
+			return nil, usageError("%w", err)
+		}
+		return jobsOf([]scenarios.Scenario{s}), nil
+	}
+	name, wantCase, hasCase := strings.Cut(arg, "/")
+	var found []job
+	for _, j := range jobsOf(all) {
+		if matches(name, j.scenario.Name) && (!hasCase || matches(wantCase, j.c.Name)) {
+			found = append(found, j)
+		}
+	}
+	if len(found) > 0 || strings.ContainsAny(arg, "*?[") {
+		return found, nil
+	}
+	return nil, unknown(all, name, wantCase)
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return err == nil && ok
+}
+
+func unknown(all []scenarios.Scenario, name, wantCase string) error {
+	var names []string
+	for _, s := range all {
+		names = append(names, s.Name)
+		if s.Name != name {
+			continue
+		}
+		var cases []string
+		for _, c := range s.Cases {
+			cases = append(cases, c.Name)
+		}
+		return usageError("unknown case %q of %s%s", wantCase, name, catalog.Suggest(wantCase, cases))
+	}
+	return usageError("unknown scenario %q%s\nsee: deadwire list", name, catalog.Suggest(name, names))
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"deadwire/faults"
+	"deadwire/faults/catalog"
+	"deadwire/harness/diagnose"
+	"deadwire/scenarios"
+)
+
+var errNothing = errors.New("nothing selected: no scenario matches (see: deadwire list)")
+
+func listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the built-in scenarios and their cases", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := scenarios.Builtin()
+			if err != nil {
+				return err
+			}
+			return list(cmd.OutOrStdout(), all)
+		},
+	}
+}
+
+func list(out io.Writer, all []scenarios.Scenario) error {
+	for _, s := range all {
+		var cases []string
+		for _, c := range s.Cases {
+			cases = append(cases, c.Name)
+		}
+		first, _, _ := strings.Cut(s.Story, ". ")
+		if _, err := fmt.Fprintf(out, "%s\n  %s.\n  cases: %s\n", s.Name, strings.TrimSuffix(strings.TrimSpace(first), "."), strings.Join(cases, ", ")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func faultsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "faults", Short: "List the faults and their parameters", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for _, f := range catalog.All() {
+				fmt.Fprintf(table, "%s\t%s\t%s\n", f.Name(), strings.Join(catalog.Parameters(f), " "), expectsOf(f))
+			}
+			return table.Flush()
+		},
+	}
+}
+
+func expectsOf(f faults.Fault) string {
+	e, ok := f.(faults.Expecter)
+	if !ok {
+		return "ends no session"
+	}
+	var rules []string
+	for _, x := range e.Expects() {
+		rules = append(rules, x.Rule)
+	}
+	if len(rules) == 0 {
+		return "depends on its parameters"
+	}
+	return strings.Join(rules, ", ")
+}
+
+func explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "explain [RULE]", Short: "Explain a diagnosis: what it means, how it is told, what to change", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+				for _, r := range diagnose.Rules() {
+					fmt.Fprintf(table, "%s\t%s\n", r.ID, r.Sentence)
+				}
+				return table.Flush()
+			}
+			return explain(cmd.OutOrStdout(), args[0])
+		},
+	}
+}
+
+func explain(out io.Writer, id string) error {
+	rule, ok := diagnose.Lookup(id)
+	if !ok {
+		var known []string
+		for _, r := range diagnose.Rules() {
+			known = append(known, r.ID)
+		}
+		return usageError("unknown rule %q%s", id, catalog.Suggest(id, known))
+	}
+	family := ""
+	if rule.Family != "" {
+		family = " (family " + rule.Family + ")"
+	}
+	_, err := fmt.Fprintf(out, "%s%s\n\n  What happened  %s\n  How it is told %s\n  What to change %s\n", rule.ID, family, rule.Sentence, rule.Tells, rule.Mend)
+	return err
+}
+
+func schemaCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "schema", Short: "Print the JSON Schema of scenario files", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			schema, err := scenarios.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(cmd.OutOrStdout(), string(schema))
+			return err
+		},
+	}
+}

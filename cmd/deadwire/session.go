@@ -1,0 +1,206 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"deadwire/faults/catalog"
+	"deadwire/harness"
+	"deadwire/harness/janitor"
+	"deadwire/harness/pg"
+	"deadwire/harness/pg/external"
+	"deadwire/harness/pg/local"
+	"deadwire/harness/report"
+	"deadwire/harness/report/jsonl"
+	"deadwire/harness/report/junit"
+	"deadwire/harness/report/terminal"
+	"deadwire/harness/rundir"
+	"deadwire/harness/verdict"
+	"deadwire/scenarios"
+	"deadwire/scenarios/workload"
+)
+
+// common are the flags that run and its relatives share.
+type common struct {
+	postgres    string
+	allowRemote bool
+	seed        string
+	out         string
+	format      string
+	json        string
+	junit       string
+	keep        bool
+	proxyAPI    string
+}
+
+func (f *common) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.postgres, "postgres", "auto", "where PostgreSQL comes from: auto, local, a folder with its binaries, or a postgres:// `URL`")
+	flags.BoolVar(&f.allowRemote, "allow-remote", false, "allow a URL that is not on this machine")
+	flags.StringVar(&f.seed, "seed", "", "`TEXT` from which everything random follows (default: a new one)")
+	flags.StringVar(&f.out, "out", rundir.DefaultRoot, "`DIR` for run folders")
+	flags.StringVar(&f.format, "format", "list", "list, dots, json or quiet")
+	flags.StringVar(&f.json, "json", "", "also write the result to `FILE` as one JSON object")
+	flags.StringVar(&f.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
+	flags.BoolVar(&f.keep, "keep", false, "keep all older run folders")
+	flags.StringVar(&f.proxyAPI, "proxy-api", "", "`ADDRESS` of Toxiproxy's HTTP interface (default: a free port)")
+}
+
+// session is a run of ours: its folder, its lease, its rig.
+type session struct {
+	seed  string
+	dir   *rundir.Dir
+	lease *janitor.Lease
+	rig   *harness.Rig
+	store *workload.Store
+}
+
+// open prepares everything that a run needs, in the order in which a failure
+// costs least, and sweeps what a killed run left.
+func (f *common) open(ctx context.Context) (s *session, err error) {
+	provider, err := f.provider(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s = &session{seed: f.seed}
+	if s.seed == "" {
+		s.seed = newSeed()
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	if _, err := janitor.Sweep(ctx, ""); err != nil {
+		// What is left is not worth refusing to work for, but worth a word.
+		fmt.Fprintln(os.Stderr, "deadwire: sweep after an earlier run:", err)
+	}
+	keep := 0
+	if f.keep {
+		keep = -1
+	}
+	if s.dir, err = rundir.Create(rundir.Options{Root: f.out, Version: Version, Seed: s.seed, Keep: keep}); err != nil {
+		return s, err
+	}
+	if s.lease, err = janitor.Acquire(""); err != nil {
+		return s, environment(err)
+	}
+	s.rig, err = harness.New(ctx, harness.Config{
+		Provider: provider, LogFile: s.dir.File("postgres.log"), Owner: s.lease,
+		Env: []string{s.lease.Env()}, ProxyAPI: f.proxyAPI,
+	})
+	if err != nil {
+		return s, environment(err)
+	}
+	return s, s.dir.SetVersions(map[string]string{"postgres": s.rig.Server().Version().String()})
+}
+
+func environment(err error) error { return &exitError{code: verdict.ExitEnvironment, err: err} }
+
+// newSeed returns a short random seed.
+func newSeed() string {
+	return strings.ToLower(rand.Text()[:8])
+}
+
+func (s *session) close(ctx context.Context) error {
+	var errs []error
+	if s.store != nil {
+		errs = append(errs, s.store.Close(context.WithoutCancel(ctx)))
+	}
+	if s.rig != nil {
+		errs = append(errs, s.rig.Close(ctx))
+	}
+	if s.lease != nil {
+		errs = append(errs, s.lease.Release())
+	}
+	if s.dir != nil {
+		errs = append(errs, s.dir.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// provider chooses where PostgreSQL comes from.
+func (f *common) provider(ctx context.Context) (pg.Provider, error) {
+	var p pg.Provider
+	switch {
+	case f.postgres == "auto" || f.postgres == "local":
+		p = local.New(local.Options{})
+	case strings.HasPrefix(f.postgres, "postgres://"), strings.HasPrefix(f.postgres, "postgresql://"):
+		p = external.New(f.postgres, external.Options{AllowRemote: f.allowRemote})
+	case strings.ContainsRune(f.postgres, filepath.Separator):
+		p = local.New(local.Options{BinDir: f.postgres})
+	default:
+		return nil, usageError("--postgres=%s: want auto, local, a folder with the server's binaries, or a postgres:// URL", f.postgres)
+	}
+	if err := p.Available(ctx); err != nil {
+		return nil, environment(fmt.Errorf("no PostgreSQL: %w", err))
+	}
+	return p, nil
+}
+
+// runner returns what carries out scenarios; binary replaces the built-in subject.
+func (s *session) runner(_ context.Context, binary string) (*scenarios.Runner, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, environment(fmt.Errorf("find our own program: %w", err))
+	}
+	builtin := workload.Program{Path: self, Args: []string{conveyorName}, Env: []string{s.lease.Env()}, Seam: true}
+	subject := builtin
+	if binary != "" {
+		path, err := filepath.Abs(binary)
+		if err != nil {
+			return nil, usageError("--subject: %w", err)
+		}
+		if info, err := os.Stat(path); err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return nil, usageError("--subject %s: not an executable file", binary)
+		}
+		subject = workload.Program{Path: path, Env: []string{s.lease.Env()}, Seam: true}
+	}
+	catalogues := s.dir.File("catalogues")
+	if err := os.Mkdir(catalogues, 0o700); err != nil {
+		return nil, environment(err)
+	}
+	if s.store, err = workload.NewStore(builtin, catalogues); err != nil {
+		return nil, environment(err)
+	}
+	return &scenarios.Runner{Rig: s.rig, Store: s.store, Subject: subject, Dir: s.dir, Seed: s.seed}, nil
+}
+
+func (s *session) postgres() report.Postgres {
+	return report.Postgres{Version: s.rig.Server().Version().String(), Provider: s.rig.Server().Provider()}
+}
+
+func (s *session) plan(jobs []job) report.Plan {
+	p := report.Plan{Version: Version, Seed: s.seed, Dir: s.dir.Path(), Postgres: s.postgres()}
+	for _, j := range jobs {
+		p.Cases = append(p.Cases, j.name())
+	}
+	return p
+}
+
+// reporters returns one reporter for all that was asked for.
+func (f *common) reporters() (report.Reporter, error) {
+	var all []report.Reporter
+	screen := terminal.Detect(os.Stdout, os.Stderr, os.Getenv)
+	switch f.format {
+	case "list", "dots", "quiet":
+		all = append(all, terminal.New(screen, terminal.Format(f.format)))
+	case "json":
+		all = append(all, jsonl.New(os.Stdout))
+	default:
+		return nil, usageError("--format=%s: unknown format%s", f.format, catalog.Suggest(f.format, []string{"list", "dots", "json", "quiet"}))
+	}
+	if f.json != "" {
+		all = append(all, report.NewFile(f.json))
+	}
+	if f.junit != "" {
+		all = append(all, junit.New(f.junit))
+	}
+	return report.NewMulti(all...), nil
+}

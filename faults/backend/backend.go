@@ -1,0 +1,177 @@
+// Package backend holds the faults of the server: ending one backend, crashing
+// it, restarting the server, holding a lock. They act only on backends whose
+// session came through the case's own taps, or on a server that the case has to
+// itself.
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"deadwire/faults"
+	"deadwire/harness/event"
+	"deadwire/harness/pg"
+)
+
+// Terminate ends sessions by pg_terminate_backend, as an administrator does.
+// The client receives FATAL 57P01 at once, also when it is idle.
+type Terminate struct {
+	Session string `json:"session" doc:"role of the sessions: last part of the application_name, wildcards allowed"`
+}
+
+// Name implements faults.Fault.
+func (Terminate) Name() string { return "backend.terminate" }
+
+// Available implements faults.Fault.
+func (Terminate) Available(t faults.Target) error {
+	if t.Front == nil {
+		return errors.New("needs the taps: only sessions that came through them are touched")
+	}
+	return nil
+}
+
+// Expects implements faults.Expecter.
+func (f Terminate) Expects() []faults.Expectation {
+	return []faults.Expectation{{Rule: "backend.admin-terminate", Role: f.Session}}
+}
+
+// Inject implements faults.Fault.
+func (f Terminate) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	admin, err := t.Admin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+	for _, s := range t.Sessions(f.Session) {
+		// The second condition keeps a recycled pid of a stranger safe.
+		var sent bool
+		err := admin.QueryRow(ctx, `select coalesce((select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and datname = $2), false)`,
+			s.BackendPID(), t.Database).Scan(&sent)
+		if err != nil {
+			return noHeal, err
+		}
+		if !sent {
+			continue
+		}
+		if err := awaitClosing(ctx, t, s.ID()); err != nil {
+			return noHeal, err
+		}
+		t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("backend %d", s.BackendPID()))
+	}
+	return noHeal, nil
+}
+
+// awaitClosing waits until the tap has seen the server's last words: that the
+// signal was sent says nothing about when it acts (families, section 4.4).
+func awaitClosing(ctx context.Context, t faults.Target, id event.SessionID) error {
+	_, err := t.Journal.Await(ctx, 0, "session "+id.String()+" to begin to end", func(e event.Event) bool {
+		return e.Kind == event.SessionClosing && e.Session == id
+	})
+	return err
+}
+
+// Crash kills one backend of the case's own server with SIGKILL, so that
+// PostgreSQL ends every session and recovers.
+type Crash struct {
+	Session string `json:"session" doc:"role of the session whose server process is killed"`
+}
+
+// Name implements faults.Fault.
+func (Crash) Name() string { return "backend.crash" }
+
+// Available implements faults.Fault.
+func (Crash) Available(t faults.Target) error { return ownServer(t) }
+
+// Expects implements faults.Expecter.
+func (Crash) Expects() []faults.Expectation {
+	return []faults.Expectation{{Rule: "backend.crash-restart"}}
+}
+
+// Inject implements faults.Fault. It returns once the server takes sessions again.
+func (f Crash) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	for _, s := range t.Sessions(f.Session) {
+		pid := s.BackendPID()
+		rec.Record(event.Event{Kind: event.ServerChanged, PID: pid, Step: &event.Step{Name: "crash", Note: "SIGKILL to one backend"}})
+		if err := t.Server.CrashBackend(ctx, pid); err != nil {
+			return noHeal, err
+		}
+		t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("backend %d", pid))
+		return noHeal, nil
+	}
+	return noHeal, fmt.Errorf("no live session has the role %q", f.Session)
+}
+
+// Restart stops and starts the case's own server.
+type Restart struct {
+	Mode string `json:"mode" enum:"fast,immediate" doc:"fast: sessions get 57P01; immediate: as a crash, with recovery at the start"`
+}
+
+// Name implements faults.Fault.
+func (Restart) Name() string { return "backend.restart" }
+
+// Available implements faults.Fault.
+func (Restart) Available(t faults.Target) error { return ownServer(t) }
+
+// Expects implements faults.Expecter.
+func (Restart) Expects() []faults.Expectation {
+	return []faults.Expectation{{Rule: "backend.admin-terminate"}, {Rule: "backend.crash-restart"}}
+}
+
+// Inject implements faults.Fault.
+func (f Restart) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	open := t.Sessions("")
+	if len(open) == 0 {
+		return noHeal, errors.New("no session is open: a restart would touch nothing")
+	}
+	rec.Record(event.Event{Kind: event.ServerChanged, Step: &event.Step{Name: "restart", Note: f.Mode}})
+	if err := t.Server.Restart(ctx, pg.Mode(f.Mode)); err != nil {
+		return noHeal, err
+	}
+	for _, s := range open {
+		t.Bit(rec, f, s.ID(), 0, f.Mode)
+	}
+	return noHeal, nil
+}
+
+// Lock holds a table in ACCESS EXCLUSIVE mode, so that the next statement that
+// touches it waits in the server. Healing rolls back.
+type Lock struct {
+	Table string `json:"table" doc:"name of the table"`
+}
+
+// Name implements faults.Fault.
+func (Lock) Name() string { return "backend.lock" }
+
+// Available implements faults.Fault.
+func (Lock) Available(faults.Target) error { return nil }
+
+// Inject implements faults.Fault.
+func (f Lock) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	admin, err := t.Admin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	heal := func(ctx context.Context) error { return admin.Close(ctx) }
+	if _, err := admin.Exec(ctx, "begin"); err != nil {
+		return heal, err
+	}
+	if _, err := admin.Exec(ctx, "lock table "+pgx.Identifier{f.Table}.Sanitize()+" in access exclusive mode"); err != nil {
+		return heal, err
+	}
+	t.Bit(rec, f, event.SessionID{}, 0, "holds "+f.Table)
+	return heal, nil
+}
+
+func ownServer(t faults.Target) error {
+	switch {
+	case !t.ServerIsOurs || t.Server.PID() == 0:
+		return faults.ErrNeedsServer
+	default:
+		return nil
+	}
+}
+
+func noHeal(context.Context) error { return nil }

@@ -1,0 +1,179 @@
+// Package network holds the faults of the path between subject and server. It
+// uses the taps for what must happen at an exact protocol message or to a live
+// session, and Toxiproxy's toxics for the rest; the mechanisms themselves live
+// in harness/tap and harness/proxy.
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"deadwire/faults"
+	"deadwire/harness/event"
+	"deadwire/harness/tap"
+)
+
+var errNoTap = errors.New("needs the taps: the subject is not run through them")
+
+// cutOf maps a manner's name to the tap's cut.
+func cutOf(manner string) (tap.Cut, error) {
+	switch manner {
+	case "fin", "":
+		return tap.CutFIN, nil
+	case "rst":
+		return tap.CutRST, nil
+	case "blackhole":
+		return tap.CutBlackhole, nil
+	default:
+		return "", fmt.Errorf("unknown manner %q: fin, rst or blackhole", manner)
+	}
+}
+
+func ruleOf(manner string) string {
+	switch manner {
+	case "rst":
+		return "network.reset"
+	case "blackhole":
+		return "network.blackhole"
+	default:
+		return "network.closed"
+	}
+}
+
+// Cut ends one session at an exact protocol message. The subject sees FIN, RST
+// or silence in the middle of what it does; the server sees a FIN or nothing.
+// The cut itself is final; healing disarms a rule that did not fire.
+type Cut struct {
+	Manner   string              `json:"manner" enum:"fin,rst,blackhole" doc:"how the session is cut"`
+	At       faults.MessageMatch `json:"at" doc:"the message at which it is cut"`
+	Position string              `json:"position,omitempty" enum:"before,after" doc:"before the message is forwarded (default) or after"`
+	Skip     int                 `json:"skip,omitempty" doc:"let that many matching messages pass first"`
+	Tap      string              `json:"tap,omitempty" enum:"front,back" doc:"which tap cuts; default front"`
+}
+
+// Name implements faults.Fault.
+func (Cut) Name() string { return "network.cut" }
+
+// Arm implements faults.Armer: the rule must be set before the message can come.
+func (Cut) Arm() bool { return true }
+
+// Available implements faults.Fault.
+func (Cut) Available(t faults.Target) error {
+	if t.Front == nil {
+		return errNoTap
+	}
+	return nil
+}
+
+// Expects implements faults.Expecter.
+func (f Cut) Expects() []faults.Expectation {
+	return []faults.Expectation{{Rule: ruleOf(f.Manner), Role: f.At.Session}}
+}
+
+// Inject implements faults.Fault.
+func (f Cut) Inject(_ context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	cut, err := cutOf(f.Manner)
+	if err != nil {
+		return nil, err
+	}
+	where := t.Front
+	if f.Tap == "back" && t.Back != nil {
+		where = t.Back
+	}
+	var mu sync.Mutex
+	var cutOff []*tap.Session
+	remove := where.AddRule(tap.Rule{
+		Cause: t.ID,
+		Match: func(s *tap.Session, m event.Message) bool { return f.At.Matches(s.ApplicationName(), m) },
+		Skip:  f.Skip,
+		Do:    cut,
+		After: f.Position == "after",
+		Fired: func(s *tap.Session, m event.Message) {
+			mu.Lock()
+			cutOff = append(cutOff, s)
+			mu.Unlock()
+			t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("%s at %s %s %s", f.Manner, m.Type, m.Verb, m.Label))
+		},
+	})
+	return healOnce(func(context.Context) error {
+		remove()
+		mu.Lock()
+		defer mu.Unlock()
+		return release(cutOff)
+	}), nil
+}
+
+// release ends sessions that a blackhole still keeps open, so that the server
+// lets go of what they hold. Sessions that have ended are left alone.
+func release(sessions []*tap.Session) error {
+	var errs []error
+	for _, s := range sessions {
+		select {
+		case <-s.Done():
+		default:
+			if err := s.Cut(tap.CutFIN, ""); !errors.Is(err, tap.ErrEnded) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Reset ends live sessions at once, without regard to what they do.
+type Reset struct {
+	Session string `json:"session,omitempty" doc:"role of the sessions; default all"`
+	Manner  string `json:"manner,omitempty" enum:"fin,rst,blackhole" doc:"how they are cut; default rst"`
+}
+
+// Name implements faults.Fault.
+func (Reset) Name() string { return "network.reset" }
+
+// Available implements faults.Fault.
+func (Reset) Available(t faults.Target) error { return Cut{}.Available(t) }
+
+// Expects implements faults.Expecter.
+func (f Reset) Expects() []faults.Expectation {
+	return []faults.Expectation{{Rule: ruleOf(f.manner()), Role: f.Session}}
+}
+
+func (f Reset) manner() string {
+	if f.Manner == "" {
+		return "rst"
+	}
+	return f.Manner
+}
+
+// Inject implements faults.Fault.
+func (f Reset) Inject(_ context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	cut, err := cutOf(f.manner())
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for _, s := range t.Sessions(f.Session) {
+		if err := s.Cut(cut, t.ID); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		t.Bit(rec, f, s.ID(), 0, f.manner())
+	}
+	return healOnce(func(context.Context) error { return nil }), errors.Join(errs...)
+}
+
+// healOnce makes a heal repeatable: after a success it does nothing.
+func healOnce(heal func(context.Context) error) faults.Heal {
+	var mu sync.Mutex
+	done := false
+	return func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return nil
+		}
+		err := heal(ctx)
+		done = err == nil
+		return err
+	}
+}

@@ -1,0 +1,210 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"deadwire/harness/event"
+	"deadwire/harness/proxy"
+	"deadwire/harness/subject"
+	"deadwire/harness/tap"
+	"deadwire/harness/wait"
+	"deadwire/harness/witness"
+)
+
+// LaneConfig says how one run of a subject is watched.
+type LaneConfig struct {
+	Name     string // of the lane's link, unique in the rig at any time
+	Database *Database
+	// Dir receives events.jsonl; "" keeps the journal in memory only.
+	Dir string
+	// Sends chooses which sends the exact witness looks at.
+	Sends witness.SendFilter
+	// NoWitness forces the holders witness.
+	NoWitness bool
+	// Watch leaves out Toxiproxy and the back tap: subject, tap, server.
+	Watch bool
+	// Messages records every protocol message, not only those around an ending.
+	Messages bool
+}
+
+// Lane is the data path of one run: subject, front tap, Toxiproxy, back tap,
+// server; with the journal and the witness of that run.
+type Lane struct {
+	Database *Database
+	Journal  *event.Journal
+	Front    *tap.Tap
+	Back     *tap.Tap    // nil in watch mode
+	Link     *proxy.Link // nil in watch mode
+	Witness  *witness.Witness
+
+	rig   *Rig
+	stops []func(context.Context) error
+}
+
+// NewLane builds the path from the server towards the subject. What it began
+// before an error is taken back before it returns.
+func (r *Rig) NewLane(ctx context.Context, cfg LaneConfig) (*Lane, error) {
+	l := &Lane{rig: r, Database: cfg.Database}
+	if err := l.build(ctx, cfg); err != nil {
+		return nil, errors.Join(fmt.Errorf("build lane: %w", err), l.Close(ctx))
+	}
+	return l, nil
+}
+
+func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
+	if err := l.openJournal(cfg.Dir); err != nil {
+		return err
+	}
+	l.witnessed(cfg)
+	upstream := l.Database.Server().Address().HostPort()
+	if !cfg.Watch {
+		var err error
+		if upstream, err = l.through(ctx, cfg, upstream); err != nil {
+			return err
+		}
+	}
+	front, err := tap.Start(ctx, tap.Config{
+		Place: event.Front, Upstream: upstream, Recorder: forgetful{l.Journal, l.Witness},
+		OnAccept: l.Witness.Accepted, Full: cfg.Messages,
+	})
+	if err != nil {
+		return err
+	}
+	l.Front = front
+	l.onClose(front.Close)
+	l.listen()
+	return nil
+}
+
+func (l *Lane) openJournal(dir string) error {
+	if dir == "" {
+		l.Journal = event.NewJournal(nil, 0)
+		return nil
+	}
+	file, err := os.OpenFile(filepath.Join(dir, "events.jsonl"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("open journal: %w", err)
+	}
+	l.Journal = event.NewJournal(file, 0)
+	l.onClose(func(context.Context) error { return errors.Join(l.Journal.Err(), file.Close()) })
+	return nil
+}
+
+func (l *Lane) witnessed(cfg LaneConfig) {
+	l.Witness = witness.New(witness.Options{Recorder: l.Journal, Sends: cfg.Sends, Disabled: cfg.NoWitness})
+	l.onClose(l.Witness.Close)
+}
+
+// through puts the back tap and Toxiproxy before the server, and returns the
+// link's address. The back tap is Toxiproxy's upstream because Toxiproxy dials
+// without a limit (wire facts, section 7): a local tap always answers.
+func (l *Lane) through(ctx context.Context, cfg LaneConfig, upstream string) (string, error) {
+	back, err := tap.Start(ctx, tap.Config{Place: event.Back, Upstream: upstream, Recorder: l.Journal, Full: cfg.Messages})
+	if err != nil {
+		return "", err
+	}
+	l.Back = back
+	l.onClose(back.Close)
+	link, err := l.rig.proxy.NewLink(ctx, cfg.Name, back.Addr().String())
+	if err != nil {
+		return "", err
+	}
+	l.Link = link
+	l.onClose(func(ctx context.Context) error { return link.SetEnabled(ctx, false) })
+	return link.Addr().String(), nil
+}
+
+// listen makes the server's log reach the journal.
+func (l *Lane) listen() {
+	s := l.Database.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lanes[l] = struct{}{}
+	l.onClose(func(context.Context) error {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.lanes, l)
+		return nil
+	})
+}
+
+func (l *Lane) onClose(stop func(context.Context) error) { l.stops = append(l.stops, stop) }
+
+// URL returns the database's address as the subject sees it: through the front
+// tap, with the password in it.
+func (l *Lane) URL() string {
+	a := l.Database.Server().Address()
+	u := url.URL{
+		Scheme: "postgres", Host: l.Front.Addr().String(), Path: "/" + l.Database.Name(),
+		User: url.UserPassword(a.User, a.Password.Reveal()), RawQuery: "sslmode=disable",
+	}
+	return u.String()
+}
+
+// Env returns the environment of a subject: deadwire's own without what could
+// lead past the tap, and the variables of the contract.
+func (l *Lane) Env() []string {
+	var env []string
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "DEADWIRE_") && !strings.HasPrefix(entry, "DATABASE_URL=") {
+			env = append(env, entry)
+		}
+	}
+	a := l.Database.Server().Address()
+	host, port, _ := net.SplitHostPort(l.Front.Addr().String())
+	env = append(env,
+		"PGHOST="+host, "PGPORT="+port, "PGUSER="+a.User, "PGPASSWORD="+a.Password.Reveal(),
+		"PGDATABASE="+l.Database.Name(), "PGSSLMODE=disable", "DATABASE_URL="+l.URL(), "DEADWIRE_URL="+l.URL())
+	return append(env, l.rig.cfg.Env...)
+}
+
+// Start runs a subject on the lane. Its environment must come from Env. The
+// instance must be closed before the lane.
+func (l *Lane) Start(ctx context.Context, command subject.Command) (*subject.Instance, error) {
+	return subject.Start(ctx, command, subject.Options{Recorder: l.Journal, Witness: l.Witness, Owner: l.rig.cfg.Owner})
+}
+
+// Settle waits until every session that the subject opened has ended at both
+// taps and the server has let go of it, so that the endings are the subject's
+// own and not the taps'. The error names what is left when ctx ends.
+func (l *Lane) Settle(ctx context.Context) error {
+	return wait.For(ctx, "the subject's sessions to end", func(context.Context) wait.Answer {
+		left := len(l.Front.Sessions())
+		if l.Back != nil {
+			left += len(l.Back.Sessions())
+		}
+		if left > 0 {
+			return wait.NotYet("%s views are left", strconv.Itoa(left))
+		}
+		return wait.Done()
+	})
+}
+
+// Close takes the path down from the subject's side. It is repeatable.
+func (l *Lane) Close(ctx context.Context) error {
+	stops := l.stops
+	l.stops = nil
+	return stopAll(ctx, stops)
+}
+
+// forgetful is a recorder that tells the witness when a session is over.
+type forgetful struct {
+	*event.Journal
+	witness *witness.Witness
+}
+
+// Record implements event.Recorder.
+func (f forgetful) Record(e event.Event) {
+	f.Journal.Record(e)
+	if e.Kind == event.SessionEnded {
+		f.witness.Ended(e.Session)
+	}
+}

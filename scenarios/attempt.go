@@ -1,0 +1,295 @@
+package scenarios
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"deadwire/faults"
+	"deadwire/harness"
+	"deadwire/harness/diagnose"
+	"deadwire/harness/event"
+	"deadwire/harness/report"
+	"deadwire/harness/rundir"
+	"deadwire/harness/subject"
+	"deadwire/harness/wait"
+	"deadwire/harness/witness"
+	"deadwire/scenarios/oracle"
+)
+
+// outcomes of a subject, as scenarios name them
+const (
+	outcomeCompletes = "completes"
+	outcomeFails     = "fails"
+	outcomeKilled    = "killed"
+	outcomeHangs     = "hangs"
+)
+
+// bounds of what follows the end of the subject's first process
+const (
+	// leaveMax is how long the rest of the subject may take to leave by itself.
+	leaveMax = 5 * time.Second
+	// settleMax is how long sessions may take to end once all processes are gone.
+	settleMax = 10 * time.Second
+)
+
+// attempt is one run of the subject over a case's database.
+type attempt struct {
+	runner   *Runner
+	scenario Scenario
+	faults   []FaultStep
+	after    []Step
+	database *harness.Database
+	dir      string
+	name     string
+	earlier  *oracle.Snapshot // what an earlier run left, nil for the first
+
+	lane     *harness.Lane
+	instance *subject.Instance
+	seam     faults.Seam
+	injected []injection
+}
+
+// result is what an attempt came to: facts, not yet judged.
+type result struct {
+	outcome  string
+	exit     subject.Exit
+	events   []event.Event
+	report   diagnose.Report
+	snapshot oracle.Snapshot
+	broken   []diagnose.Finding // promises
+	exact    bool               // the exact witness was at work
+	faults   []injection
+	limit    time.Duration
+}
+
+// do runs the subject from start to end and collects the facts. An error says
+// that deadwire or its environment could not do its part.
+func (a *attempt) do(ctx context.Context) (out result, err error) {
+	sends := witness.Endings
+	if a.scenario.Witness.Sends == "all" {
+		sends = witness.All
+	}
+	a.lane, err = a.runner.Rig.NewLane(ctx, harness.LaneConfig{
+		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Sends: sends,
+	})
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer func() { err = errors.Join(err, a.lane.Close(ctx)) }()
+	out, err = a.observe(ctx)
+	if err != nil {
+		return out, err
+	}
+	return out, a.keep(out)
+}
+
+// observe arms the faults, runs the subject, and takes the facts in.
+func (a *attempt) observe(ctx context.Context) (out result, err error) {
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	defer func() { err = errors.Join(err, a.heal(ctx)) }()
+	if err := a.arm(running); err != nil {
+		return out, err
+	}
+	if err := a.start(ctx); err != nil {
+		return out, err
+	}
+	defer func() { err = errors.Join(err, a.instance.Close(ctx)) }()
+	a.spring(running)
+	out.outcome, out.exit, err = a.wait(ctx)
+	if err != nil {
+		return out, err
+	}
+	if out.outcome != outcomeHangs {
+		if err := a.followUp(ctx); err != nil {
+			return out, err
+		}
+	}
+	left := a.leave(ctx)
+	stop()
+	if err := a.heal(ctx); err != nil {
+		return out, err
+	}
+	if err := errors.Join(a.instance.Close(ctx), a.settle(ctx)); err != nil {
+		return out, err
+	}
+	return a.collect(ctx, out, left)
+}
+
+func (a *attempt) start(ctx context.Context) (err error) {
+	out, err := os.OpenFile(filepath.Join(a.dir, "subject.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	command := a.command()
+	command.Stdout, command.Stderr = out, out
+	a.instance, err = a.lane.Start(ctx, command)
+	if err != nil {
+		return errors.Join(fmt.Errorf("start the subject: %w", err), out.Close())
+	}
+	return nil
+}
+
+func (a *attempt) command() subject.Command {
+	env := a.lane.Env()
+	if len(a.scenario.Command) > 0 {
+		return subject.Command{Path: a.scenario.Command[0], Args: a.scenario.Command[1:], Env: env}
+	}
+	w, p := a.scenario.Workload, a.runner.Subject
+	args := append(append([]string{}, p.Args...), "stream",
+		"--source", a.runner.Store.URL(a.runner.catalogue(a.scenario)),
+		"--batch", strconv.Itoa(w.Batch), "--workers", strconv.Itoa(w.Workers),
+		"--run-id", fmt.Sprintf("%s-%d", a.name, time.Now().UnixMicro()),
+		"--db-timeout", fmt.Sprintf("%dms", w.DBTimeoutMS))
+	if w.RecycleAfter > 0 {
+		args = append(args, "--recycle-after", strconv.Itoa(w.RecycleAfter))
+	}
+	env = append(env, p.Env...)
+	if seam := a.seam.Encode(); seam != "" {
+		env = append(env, faults.SeamEnv+"="+seam)
+	}
+	return subject.Command{Path: p.Path, Args: args, Env: env}
+}
+
+// wait returns how the subject's first process ended, or that it did not.
+func (a *attempt) wait(ctx context.Context) (string, subject.Exit, error) {
+	bounded, cancel := context.WithTimeout(ctx, a.scenario.limit())
+	defer cancel()
+	exit, err := a.instance.Wait(bounded)
+	switch {
+	case ctx.Err() != nil:
+		return "", exit, context.Cause(ctx)
+	case err != nil:
+		return outcomeHangs, exit, nil
+	case exit.Signal != 0:
+		return outcomeKilled, exit, nil
+	case exit.Code == 0:
+		return outcomeCompletes, exit, nil
+	default:
+		return outcomeFails, exit, nil
+	}
+}
+
+// leave gives the rest of the subject time to go by itself, and returns the
+// pids that did not.
+func (a *attempt) leave(ctx context.Context) []int {
+	bounded, cancel := context.WithTimeout(ctx, leaveMax)
+	defer cancel()
+	err := wait.For(bounded, "the subject's processes to leave", func(context.Context) wait.Answer {
+		if left := a.instance.PIDs(); len(left) > 0 {
+			return wait.NotYet("pids %v", left)
+		}
+		return wait.Done()
+	})
+	if err == nil {
+		return nil
+	}
+	return a.instance.PIDs()
+}
+
+// settle waits for the sessions to end at the taps and on the server. That they
+// do not is a finding of the oracle, not an error.
+func (a *attempt) settle(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, settleMax)
+	defer cancel()
+	if err := a.lane.Settle(bounded); err != nil {
+		return ctx.Err()
+	}
+	admin, err := a.database.Admin(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+	_ = wait.For(bounded, "the server to let go", func(ctx context.Context) wait.Answer {
+		var s oracle.Snapshot
+		if err := oracle.Residue(ctx, admin, &s); err != nil {
+			return wait.Never(err)
+		}
+		if len(s.Sessions)+len(s.Locks) > 0 {
+			return wait.NotYet("%d sessions, %d locks", len(s.Sessions), len(s.Locks))
+		}
+		return wait.Done()
+	})
+	return ctx.Err()
+}
+
+// collect takes the snapshot and judges by rules and promises.
+func (a *attempt) collect(ctx context.Context, out result, left []int) (result, error) {
+	a.markBites()
+	if len(a.scenario.Command) == 0 {
+		admin, err := a.database.Admin(ctx)
+		if err != nil {
+			return out, fmt.Errorf("%w: %w", ErrEnvironment, err)
+		}
+		defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+		if out.snapshot, err = oracle.Take(ctx, admin); err != nil {
+			return out, err
+		}
+	}
+	out.events = a.lane.Journal.Events()
+	out.report = diagnose.Explain(out.events)
+	out.exact = a.lane.Witness.Certainty() == witness.Exact
+	out.faults, out.limit = a.injected, a.scenario.limit()
+	in := oracle.Input{
+		Snapshot: out.snapshot, Earlier: a.earlier, Events: out.events, Report: out.report,
+		Completed: out.outcome == outcomeCompletes, Killed: out.outcome == outcomeKilled, ProcessesLeft: left,
+	}
+	if len(a.scenario.Command) == 0 {
+		in.Workers = a.scenario.Workload.Workers
+	}
+	out.broken = oracle.Judge(in)
+	return out, nil
+}
+
+// keep writes the snapshot beside the journal, so that the run can be judged
+// again without its database.
+func (a *attempt) keep(out result) error {
+	if err := rundir.WriteJSON(filepath.Join(a.dir, "snapshot.json"), out.snapshot); err != nil {
+		return fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	return nil
+}
+
+// errorLine returns the subject's last words on stderr that are not a log line.
+func (r result) errorLine() string {
+	lines := r.errorLines()
+	if len(lines) == 0 {
+		return ""
+	}
+	return lines[len(lines)-1]
+}
+
+func (r result) errorLines() []string {
+	var lines []string
+	for _, e := range r.events {
+		if e.Kind != event.SubjectOutput || e.Output.Stream != "stderr" || strings.HasPrefix(e.Output.Text, faults.MarkerPrefix) {
+			continue
+		}
+		if text := e.Output.Text; !json.Valid([]byte(text)) && strings.TrimSpace(text) != "" {
+			lines = append(lines, text)
+		}
+	}
+	return lines
+}
+
+func (r result) fill(out *report.Case) {
+	out.Outcome = report.Outcome(r.outcome)
+	if r.outcome != outcomeCompletes {
+		out.Error = r.errorLine()
+	}
+	out.Endings = r.report.Endings
+	out.Findings = append(out.Findings, r.report.Findings...)
+	out.Findings = append(out.Findings, r.broken...)
+	for _, f := range r.faults {
+		if f.bit(r.events) {
+			out.Faults = append(out.Faults, f.step.Fault.Name())
+		}
+	}
+}

@@ -1,0 +1,262 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+
+	"deadwire/faults"
+	"deadwire/harness/event"
+	"deadwire/harness/subject"
+	"deadwire/harness/tap"
+	"deadwire/harness/wait"
+	"deadwire/scenarios/oracle"
+)
+
+// UnavailableError says that a fault cannot act here; the case is skipped.
+type UnavailableError struct{ Err error }
+
+func (e *UnavailableError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// injection is one fault of an attempt, from before it is injected until it is
+// healed.
+type injection struct {
+	step   FaultStep
+	target faults.Target
+	state  *injectionState
+}
+
+type injectionState struct {
+	mu     sync.Mutex
+	heal   faults.Heal
+	err    error
+	done   chan struct{} // closed when injecting is over
+	remove func()        // of the rule that watches for the trigger's message
+}
+
+// bit reports whether the fault was seen to act.
+func (i injection) bit(events []event.Event) bool {
+	return slices.ContainsFunc(events, func(e event.Event) bool { return e.Kind == event.FaultBit && e.Fault.ID == i.target.ID })
+}
+
+// bitten returns the processes on which the fault was seen to act.
+func (i injection) bitten(events []event.Event) []int {
+	var pids []int
+	for _, e := range events {
+		if e.Kind == event.FaultBit && e.Fault.ID == i.target.ID && e.PID != 0 {
+			pids = append(pids, e.PID)
+		}
+	}
+	return pids
+}
+
+// early reports whether the fault is injected before the subject starts.
+func (f FaultStep) early() bool {
+	armer, ok := f.Fault.(faults.Armer)
+	return f.When.IsZero() && (!ok || armer.Arm()) || ok && armer.Arm()
+}
+
+func (a *attempt) target(n int) faults.Target {
+	t := faults.Target{
+		ID: fmt.Sprintf("f%d", n+1), Server: a.database.Server(), Front: a.lane.Front, Back: a.lane.Back, Link: a.lane.Link,
+		Journal: a.lane.Journal, Admin: a.database.Admin, Database: a.database.Name(), ServerIsOurs: a.database.OwnServer(),
+		Subject: func() *subject.Instance { return a.instance },
+	}
+	if a.runner.Subject.Seam && len(a.scenario.Command) == 0 {
+		t.Seam = &a.seam
+	}
+	return t
+}
+
+// arm injects what must be set before the subject starts, and sets up the rules
+// that watch for the messages of triggers.
+func (a *attempt) arm(ctx context.Context) error {
+	for n, step := range a.faults {
+		i := injection{step: step, target: a.target(n), state: &injectionState{done: make(chan struct{}), remove: func() {}}}
+		a.injected = append(a.injected, i)
+		if !step.early() {
+			continue
+		}
+		heal, err := faults.Inject(ctx, step.Fault, i.target)
+		i.state.heal = heal
+		close(i.state.done)
+		if err != nil {
+			return &UnavailableError{Err: err}
+		}
+	}
+	return nil
+}
+
+// spring starts waiting for the triggers of the other faults.
+func (a *attempt) spring(ctx context.Context) {
+	for _, i := range a.injected {
+		if i.step.early() {
+			continue
+		}
+		go i.await(ctx, i.watch())
+	}
+}
+
+// watch returns a channel that is closed when the trigger's message passes. The
+// rule never acts: it only looks.
+func (i injection) watch() <-chan struct{} {
+	want := i.step.When.Message
+	if want == nil {
+		return nil
+	}
+	seen := make(chan struct{})
+	var once sync.Once
+	i.state.remove = i.target.Front.AddRule(tap.Rule{
+		Match: func(s *tap.Session, m event.Message) bool {
+			if want.Matches(s.ApplicationName(), m) {
+				once.Do(func() { close(seen) })
+			}
+			return false
+		},
+		Do: tap.Drop{},
+	})
+	return seen
+}
+
+func (i injection) await(ctx context.Context, message <-chan struct{}) {
+	defer close(i.state.done)
+	err := i.step.When.Wait(ctx, i.target, message)
+	var heal faults.Heal
+	if err == nil {
+		heal, err = faults.Inject(ctx, i.step.Fault, i.target)
+	}
+	i.state.mu.Lock()
+	defer i.state.mu.Unlock()
+	i.state.heal, i.state.err = heal, err
+}
+
+// heal takes back every fault, the last one first. Faults that are still being
+// injected are waited for: their context has ended.
+func (a *attempt) heal(ctx context.Context) error {
+	var errs []error
+	for _, i := range slices.Backward(a.injected) {
+		errs = append(errs, i.heal(ctx))
+	}
+	return errors.Join(errs...)
+}
+
+func (i injection) heal(ctx context.Context) error {
+	i.state.remove()
+	<-i.state.done
+	i.state.mu.Lock()
+	defer i.state.mu.Unlock()
+	if i.state.heal == nil {
+		return nil
+	}
+	return i.state.heal(ctx)
+}
+
+// markBites records the bites that the subject itself reported by marker lines.
+func (a *attempt) markBites() {
+	for _, e := range a.lane.Journal.Events() {
+		if e.Kind != event.SubjectOutput {
+			continue
+		}
+		m, ok := faults.ParseMarker(e.Output.Text)
+		if !ok {
+			continue
+		}
+		for _, i := range a.injected {
+			if i.target.ID == m.ID {
+				i.target.Bit(a.lane.Journal, i.step.Fault, event.SessionID{}, m.PID, m.Do)
+			}
+		}
+	}
+}
+
+// followUp does the case's steps after the subject's first process has ended.
+func (a *attempt) followUp(ctx context.Context) error {
+	for _, step := range a.after {
+		bounded, cancel := context.WithTimeout(ctx, settleMax)
+		err := a.step(bounded, step)
+		cancel()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *attempt) step(ctx context.Context, step Step) error {
+	switch {
+	case step.Locks != "":
+		return a.awaitLocks(ctx, step.Locks)
+	case step.Heal != "":
+		for _, i := range a.injected {
+			if i.step.Fault.Name() == step.Heal {
+				return i.heal(ctx)
+			}
+		}
+		return fmt.Errorf("heal: no fault %q in this case", step.Heal)
+	default:
+		return a.endRest()
+	}
+}
+
+// awaitLocks waits until the subject's advisory locks are free, or until only
+// the coordinator's are left: the slot's, whose holder died in the same moment,
+// shows that the server has noticed the death.
+func (a *attempt) awaitLocks(ctx context.Context, want string) error {
+	admin, err := a.database.Admin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+	coordinator := a.backendOf("coordinator")
+	err = wait.For(ctx, "advisory locks to be "+want, func(ctx context.Context) wait.Answer {
+		var s oracle.Snapshot
+		if err := oracle.Residue(ctx, admin, &s); err != nil {
+			return wait.Never(err)
+		}
+		return judgeLocks(s.Locks, coordinator, want)
+	})
+	note := "as awaited"
+	if err != nil {
+		note = err.Error()
+	}
+	a.lane.Journal.Record(event.Event{Kind: event.DatabaseFact, Step: &event.Step{Name: "locks " + want, Note: note}})
+	return nil
+}
+
+func judgeLocks(locks []oracle.Lock, coordinator int, want string) wait.Answer {
+	kept := slices.ContainsFunc(locks, func(l oracle.Lock) bool { return l.PID == coordinator })
+	switch {
+	case want == "free" && len(locks) == 0, want == "held" && kept && len(locks) == 1:
+		return wait.Done()
+	case want == "held" && !kept:
+		return wait.Never(errors.New("the coordinator's lock is gone"))
+	default:
+		return wait.NotYet("%d locks are held", len(locks))
+	}
+}
+
+func (a *attempt) backendOf(role string) int {
+	for _, e := range a.lane.Journal.Events() {
+		if e.Kind == event.SessionNamed && e.Session.Place == event.Front && faults.RoleMatches(role, e.Named.ApplicationName) {
+			return e.Named.BackendPID
+		}
+	}
+	return 0
+}
+
+// endRest asks every process that is left of the subject to end.
+func (a *attempt) endRest() error {
+	var errs []error
+	for _, pid := range a.instance.PIDs() {
+		if err := a.instance.SignalPID(pid, syscall.SIGTERM); err != nil && !errors.Is(err, subject.ErrNotOurs) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,234 @@
+package scenarios
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"deadwire/faults"
+	"deadwire/harness"
+	"deadwire/harness/report"
+	"deadwire/harness/rundir"
+	"deadwire/harness/verdict"
+	"deadwire/scenarios/oracle"
+	"deadwire/scenarios/workload"
+)
+
+// Runner carries out cases on a rig. It is safe for concurrent use.
+type Runner struct {
+	Rig     *harness.Rig
+	Store   *workload.Store
+	Subject workload.Program
+	Dir     *rundir.Dir
+	Seed    string // of the run; workloads without a seed of their own take it
+
+	mu         sync.Mutex
+	references map[string]*reference
+	serial     int
+}
+
+// reference is a fault-free run of one workload, made once.
+type reference struct {
+	once     sync.Once
+	snapshot oracle.Snapshot
+	err      error
+}
+
+// ErrEnvironment marks errors of the machine: no disk, no server, no port.
+var ErrEnvironment = errors.New("environment")
+
+// Run carries out one case and judges it. Whatever goes wrong in deadwire or
+// its environment makes the case undetermined, with the reason.
+func (r *Runner) Run(ctx context.Context, s Scenario, c Case, iteration int) report.Case {
+	began := time.Now()
+	out := report.Case{
+		Name:      report.Name{Scenario: s.Name, Case: c.Name},
+		Iteration: iteration, Where: fmt.Sprintf("%s:%d", s.File, c.Line),
+	}
+	if err := r.run(ctx, s, c, &out); err != nil {
+		out.Verdict, out.Reason = verdict.Undetermined, err.Error()
+		var unavailable *UnavailableError
+		if errors.As(err, &unavailable) {
+			out.Verdict = verdict.Skip
+		}
+	}
+	out.DurationMS = time.Since(began).Milliseconds()
+	if out.Dir != "" {
+		// The verdict is kept beside its evidence; a full disk is reported by the run.
+		_ = rundir.WriteJSON(filepath.Join(r.Dir.Path(), out.Dir, "case.json"), out)
+	}
+	return out
+}
+
+func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) (err error) {
+	dir, err := r.caseDir(s, c, out)
+	if err != nil {
+		return err
+	}
+	db, err := r.database(ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
+	first := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "first"}
+	result, err := first.do(ctx)
+	if err != nil {
+		return err
+	}
+	judged := judge(c.Expect, result)
+	result.fill(out)
+	if err := r.converges(ctx, s, c.Expect, result, &judged); err != nil {
+		return err
+	}
+	if c.Resume != nil {
+		if err := r.resume(ctx, s, c, db, dir, result, &judged, out); err != nil {
+			return err
+		}
+	}
+	judged.fill(out)
+	return nil
+}
+
+// resume runs the subject again, without faults, over what the first run left.
+func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Database, dir string, before result, judged *judgement, out *report.Case) error {
+	dir = filepath.Join(dir, "resume")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	second := attempt{runner: r, scenario: s, database: db, dir: dir, name: "resume", earlier: &before.snapshot}
+	after, err := second.do(ctx)
+	if err != nil {
+		return fmt.Errorf("resume: %w", err)
+	}
+	again := judge(c.Resume.Expect, after)
+	if err := r.converges(ctx, s, c.Resume.Expect, after, &again); err != nil {
+		return err
+	}
+	out.Findings = append(out.Findings, again.unexpected...)
+	if len(again.problems) > 0 {
+		out.Error = after.errorLine()
+	}
+	for _, p := range again.problems {
+		judged.problems = append(judged.problems, "resume: "+p)
+	}
+	return nil
+}
+
+// converges compares with the fault-free run of the same workload.
+func (r *Runner) converges(ctx context.Context, s Scenario, e Expect, got result, j *judgement) error {
+	if !e.Converges {
+		return nil
+	}
+	want, err := r.reference(ctx, s)
+	if err != nil {
+		return fmt.Errorf("fault-free run: %w", err)
+	}
+	for _, f := range oracle.Converged(got.snapshot, want) {
+		j.problems = append(j.problems, f.Message)
+		j.unexpected = append(j.unexpected, f)
+	}
+	return nil
+}
+
+func (r *Runner) reference(ctx context.Context, s Scenario) (oracle.Snapshot, error) {
+	key := r.catalogue(s).String()
+	r.mu.Lock()
+	if r.references == nil {
+		r.references = map[string]*reference{}
+	}
+	ref := r.references[key]
+	if ref == nil {
+		ref = &reference{}
+		r.references[key] = ref
+	}
+	r.mu.Unlock()
+	ref.once.Do(func() { ref.snapshot, ref.err = r.faultFree(ctx, s) })
+	return ref.snapshot, ref.err
+}
+
+func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Snapshot, err error) {
+	dir, err := r.Dir.Case("fault-free", r.catalogue(s).String())
+	if err != nil {
+		return snapshot, err
+	}
+	s.Server, s.Witness = "", Witness{}
+	db, err := r.database(ctx, s)
+	if err != nil {
+		return snapshot, err
+	}
+	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
+	a := attempt{runner: r, scenario: s, database: db, dir: dir, name: "fault-free"}
+	got, err := a.do(ctx)
+	if err != nil {
+		return snapshot, err
+	}
+	if j := judge(Expect{Outcome: outcomeCompletes}, got); len(j.problems) > 0 {
+		return snapshot, fmt.Errorf("it did not come out as it should: %s", strings.Join(j.problems, "; "))
+	}
+	return got.snapshot, nil
+}
+
+func (r *Runner) catalogue(s Scenario) workload.Catalogue {
+	seed := s.Workload.Seed
+	if seed == "" {
+		seed = r.Seed
+	}
+	return workload.Catalogue{Cards: s.Workload.Cards, Seed: seed}
+}
+
+// database makes the case's own: migrated and, for conveyor, with the catalogue
+// imported, by the subject's own commands.
+func (r *Runner) database(ctx context.Context, s Scenario) (*harness.Database, error) {
+	cfg := harness.DatabaseConfig{Key: "empty", OwnServer: s.OwnServer(), Build: func(context.Context, string) error { return nil }}
+	if len(s.Command) == 0 {
+		c := r.catalogue(s)
+		dir, err := r.Store.Dir(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Key = "conveyor/" + r.Subject.Path + "/" + c.String()
+		cfg.Build = func(ctx context.Context, url string) error { return r.prepare(ctx, url, dir) }
+	}
+	db, err := r.Rig.NewDatabase(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make the case's database: %w", err)
+	}
+	return db, nil
+}
+
+func (r *Runner) prepare(ctx context.Context, url, dir string) error {
+	for _, args := range [][]string{{"migrate"}, {"catalog", "import", dir}} {
+		cmd := r.Subject.Command(ctx, args...)
+		cmd.Env = append(cmd.Env, "DATABASE_URL="+url, faults.SeamEnv+"=")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s %s: %w: %s", filepath.Base(r.Subject.Path), strings.Join(args, " "), err, out)
+		}
+	}
+	return nil
+}
+
+func (r *Runner) caseDir(s Scenario, c Case, out *report.Case) (string, error) {
+	name := c.Name
+	if out.Iteration > 0 {
+		name = fmt.Sprintf("%s.%d", c.Name, out.Iteration)
+	}
+	dir, err := r.Dir.Case(s.Name, name)
+	if err != nil {
+		return "", err
+	}
+	out.Dir, err = filepath.Rel(r.Dir.Path(), dir)
+	return dir, err
+}
+
+// next returns a number that no other attempt of the run has.
+func (r *Runner) next() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.serial++
+	return r.serial
+}

@@ -1,0 +1,153 @@
+package scenarios
+
+import (
+	"encoding/json"
+	"time"
+
+	"deadwire/faults"
+	"deadwire/harness/event"
+)
+
+// Scenario is a named experiment with its variants.
+type Scenario struct {
+	Name     string   `json:"name"`
+	Story    string   `json:"story"`
+	Subject  string   `json:"subject"`           // "conveyor", when Command is empty
+	Command  []string `json:"command,omitempty"` // any program instead
+	Server   string   `json:"server,omitempty"`  // "shared" (default) or "own"
+	Witness  Witness  `json:"witness"`
+	Workload Workload `json:"workload"`
+	Limit    string   `json:"limit,omitempty"` // longest time a run of the subject may take; default 30s
+
+	Cases []Case `json:"-"`
+	File  string `json:"-"` // where it was read from
+	Line  int    `json:"-"` // of its name
+}
+
+// Witness chooses how closely the subject is watched.
+type Witness struct {
+	Sends string `json:"sends,omitempty"` // "terminate" (default) or "all"
+}
+
+// Workload is what conveyor is given to do.
+type Workload struct {
+	Cards        int    `json:"cards,omitempty"`         // default 24
+	Workers      int    `json:"workers,omitempty"`       // default 3
+	Batch        int    `json:"batch,omitempty"`         // default 12
+	Seed         string `json:"seed,omitempty"`          // of the card generator; default "deadwire"
+	RecycleAfter int    `json:"recycle_after,omitempty"` // jobs after which a worker is replaced; default never
+	DBTimeoutMS  int    `json:"db_timeout_ms,omitempty"` // deadline of each statement; default 5000
+}
+
+// Case is one variant of a scenario.
+type Case struct {
+	Name   string      `json:"-"`
+	Line   int         `json:"-"`
+	Faults []FaultStep `json:"faults,omitempty"`
+	Expect Expect      `json:"expect"`
+	After  []Step      `json:"after,omitempty"`
+	Resume *Resume     `json:"resume,omitempty"`
+}
+
+// FaultStep is one fault and when it is injected.
+type FaultStep struct {
+	Fault faults.Fault
+	When  faults.Trigger
+}
+
+// Step is done once the subject's first process has ended, in the order given.
+// Exactly one field is set.
+type Step struct {
+	Locks string `json:"locks,omitempty"` // wait until the subject's advisory locks are "held" or "free"
+	Heal  string `json:"heal,omitempty"`  // take back the fault with that name
+	End   string `json:"end,omitempty"`   // "workers": ask what is left of the subject to end (SIGTERM)
+}
+
+// Resume runs the subject again after all faults were healed.
+type Resume struct {
+	Expect Expect `json:"expect"`
+}
+
+// Expect is how a run must come out.
+type Expect struct {
+	Outcome    string         `json:"outcome"`              // completes, fails, killed
+	Error      string         `json:"error,omitempty"`      // regular expression for the subject's error output
+	Endings    Endings        `json:"endings"`              // absent: none
+	Findings   []FindingMatch `json:"findings,omitempty"`   // these, and no others
+	Invariants Invariants     `json:"invariants"`           // absent: all are kept
+	ServerLog  string         `json:"server_log,omitempty"` // "silent": no entry about the sessions' ends but plain disconnections
+	Ledger     map[string]int `json:"ledger,omitempty"`     // rows by status, at least these
+	Converges  bool           `json:"converges,omitempty"`  // the tables equal those of a fault-free run of the same workload
+}
+
+// Endings are the endings that must occur; ordinary ones need not be listed.
+type Endings []EndingMatch
+
+// EndingMatch describes endings. Empty fields match all.
+type EndingMatch struct {
+	Rule      string       `json:"rule"`
+	Session   string       `json:"session,omitempty"` // role, wildcards allowed
+	Actor     string       `json:"actor,omitempty"`   // opener, inheritor, server, fault, kernel, unknown
+	Manner    event.Manner `json:"manner,omitempty"`
+	State     event.State  `json:"state,omitempty"`
+	SQLState  string       `json:"sqlstate,omitempty"`
+	Certainty string       `json:"certainty,omitempty"`
+	Count     string       `json:"count,omitempty"` // "one" (default), "some" (one or more), "any" (none or more)
+}
+
+// FindingMatch describes a finding.
+type FindingMatch struct {
+	Rule    string `json:"rule"`
+	Session string `json:"session,omitempty"`
+	Count   string `json:"count,omitempty"`
+}
+
+// Invariants says which promises must be broken; all others must be kept.
+type Invariants map[string]string
+
+// UnmarshalJSON takes "none" or a list.
+func (e *Endings) UnmarshalJSON(text []byte) error {
+	if string(text) == `"none"` {
+		return nil
+	}
+	return json.Unmarshal(text, (*[]EndingMatch)(e))
+}
+
+// UnmarshalJSON takes "all" or a map from promise to kept or broken.
+func (i *Invariants) UnmarshalJSON(text []byte) error {
+	if string(text) == `"all"` {
+		return nil
+	}
+	return json.Unmarshal(text, (*map[string]string)(i))
+}
+
+// limitDefault is the longest time a run of the subject may take before it
+// counts as hanging: far above what any built-in workload needs.
+const limitDefault = 30 * time.Second
+
+func (s Scenario) limit() time.Duration {
+	d, err := time.ParseDuration(s.Limit)
+	if err != nil || d <= 0 {
+		return limitDefault
+	}
+	return d
+}
+
+func (w Workload) withDefaults() Workload {
+	set := func(n *int, otherwise int) {
+		if *n == 0 {
+			*n = otherwise
+		}
+	}
+	set(&w.Cards, 24)
+	set(&w.Workers, 3)
+	set(&w.Batch, 12)
+	set(&w.DBTimeoutMS, 5000)
+	if w.Seed == "" {
+		w.Seed = "deadwire"
+	}
+	return w
+}
+
+// OwnServer reports whether the scenario needs a server to itself.
+func (s Scenario) OwnServer() bool { return s.Server == "own" }
