@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -36,7 +37,16 @@ func (e *extractor) Extract(ctx context.Context, _ string, cards []dispatch.Card
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return run.done, err
+	return run.done, oneDeath(err)
+}
+
+// oneDeath keeps of a death only the death: the pool adds, in the same words, that
+// it is broken now.
+func oneDeath(err error) error {
+	if exit, ok := errors.AsType[*worker.ExitError](err); ok {
+		return exit
+	}
+	return err
 }
 
 // ready starts the workers, or replaces those that died since the last batch.
