@@ -72,8 +72,10 @@ func newSession(t *Tap, n int, conn *net.TCPConn) *Session {
 		ended:  make(chan struct{}), gone: make(chan struct{}), release: make(chan struct{}),
 		reset: make(map[event.Side]bool), ring: newRing(t.cfg.RingMessages),
 	}
-	s.up = flow{s: s, side: event.Frontend, dec: decoder{side: event.Frontend, framing: packets, tls: t.cfg.TLS == TLSPassthrough}}
-	s.down = flow{s: s, side: event.Backend, dec: decoder{side: event.Backend, framing: messages}}
+	s.up.s, s.up.side = s, event.Frontend
+	s.up.dec = decoder{side: event.Frontend, framing: packets, tls: t.cfg.TLS == TLSPassthrough}
+	s.down.s, s.down.side = s, event.Backend
+	s.down.dec = decoder{side: event.Backend, framing: messages}
 	return s
 }
 

@@ -1,6 +1,7 @@
 package tap
 
 import (
+	"sync/atomic"
 	"time"
 
 	"deadwire/harness/event"
@@ -33,8 +34,9 @@ type flow struct {
 	dropping   bool // it was judged by its beginning, and is swallowed
 	late       *activeRule
 	lateMsg    event.Message
-	skipping   bool // swallow until the exchange ends, after an injected error
-	deaf       bool // the other leg takes no more bytes
+	skipping   bool        // swallow until the exchange ends, after an injected error
+	deaf       bool        // the other leg takes no more bytes
+	hushed     atomic.Bool // a rule of the other direction is about to end the session
 	pending    event.Message
 	ending     event.Closing
 	ends       bool
@@ -146,7 +148,7 @@ func (f *flow) count(n int) {
 	f.s.totals.BytesToClient += int64(n)
 }
 
-func (f *flow) muted() bool { return f.deaf || f.s.swallow.Load() }
+func (f *flow) muted() bool { return f.deaf || f.hushed.Load() || f.s.swallow.Load() }
 
 // remains hands out what was held when the stream ended.
 func (f *flow) remains() []byte {

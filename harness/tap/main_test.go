@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"os/user"
@@ -264,8 +263,4 @@ func manners(all []event.Closing) []string {
 		words = append(words, word)
 	}
 	return words
-}
-
-func localhost(port int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(port))
 }

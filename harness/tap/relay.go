@@ -16,14 +16,15 @@ import (
 type pump struct {
 	s        *Session
 	flow     *flow
+	back     *flow // the opposite direction
 	src, dst leg
 	other    event.Side
 }
 
 // relay moves both directions until both legs have ended.
 func (s *Session) relay() {
-	up := pump{s: s, flow: &s.up, src: s.front, dst: s.back, other: event.Backend}
-	down := pump{s: s, flow: &s.down, src: s.back, dst: s.front, other: event.Frontend}
+	up := pump{s: s, flow: &s.up, back: &s.down, src: s.front, dst: s.back, other: event.Backend}
+	down := pump{s: s, flow: &s.down, back: &s.up, src: s.back, dst: s.front, other: event.Frontend}
 	var both sync.WaitGroup
 	both.Go(down.run)
 	up.run()
@@ -67,6 +68,9 @@ func (p *pump) ended(err error) {
 func (p *pump) forward() bool {
 	for {
 		st := p.flow.next()
+		if st.rule != nil && p.s.isLast(st.rule) {
+			p.back.hushed.Store(true) // else the answer may be quicker than the cut
+		}
 		p.write(st.out)
 		if st.reply != nil {
 			_, _ = p.src.Write(st.reply) // a broken leg shows at its reader
@@ -118,6 +122,20 @@ func (s *Session) writeFailed(side event.Side, writer leg, err error) {
 	if through {
 		_ = closeRST(writer)
 	}
+}
+
+// isLast reports whether a rule ends the session after its message was forwarded.
+func (s *Session) isLast(r *activeRule) bool {
+	if !r.After {
+		return false
+	}
+	switch do := r.Do.(type) {
+	case Cut:
+		return do == CutFIN || do == CutRST || do == CutBlackhole
+	case InjectError:
+		return s.isFinal(do)
+	}
+	return false
 }
 
 // act carries out a rule. It reports whether the direction goes on.
