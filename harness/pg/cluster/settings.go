@@ -110,6 +110,9 @@ func render(values map[string]string) string {
 	return text.String()
 }
 
+// StrategySince is the first major version whose CREATE DATABASE has STRATEGY.
+const StrategySince = 15
+
 // InitArgs returns the arguments of initdb for the given version. passwordFile
 // holds the first password of User.
 func InitArgs(version pg.Version, dataDir, passwordFile string) []string {

@@ -205,5 +205,5 @@ func initialise(ctx context.Context, b *binaries, h *home, password pg.Password,
 	if err := os.WriteFile(filepath.Join(h.data(), "pg_hba.conf"), []byte(cluster.HBA), 0o600); err != nil {
 		return fmt.Errorf("initdb: %w", err)
 	}
-	return include(h.data())
+	return errors.Join(thinLogs(h.data()), include(h.data()))
 }

@@ -15,6 +15,10 @@ import (
 // help: the work is system calls and page cache.
 const copiersMax = 4
 
+// sparseBytesMin is the size from which it pays to look for holes: only segments
+// of the write-ahead log are as large.
+const sparseBytesMin = 1 << 20
+
 // content counts what a folder holds, to tell a whole copy from a part.
 type content struct {
 	Files int   `json:"files"`
@@ -45,7 +49,7 @@ func copyTree(source, target string, as *account) (content, error) {
 		}
 		whole.Files++
 		whole.Bytes += info.Size()
-		copiers.Go(func() error { return copyFile(path, to, as) })
+		copiers.Go(func() error { return copyFile(path, to, info.Size(), as) })
 		return nil
 	})
 	if err := errors.Join(err, copiers.Wait()); err != nil {
@@ -54,7 +58,7 @@ func copyTree(source, target string, as *account) (content, error) {
 	return whole, nil
 }
 
-func copyFile(source, target string, as *account) error {
+func copyFile(source, target string, size int64, as *account) error {
 	from, err := os.Open(source)
 	if err != nil {
 		return err
@@ -67,7 +71,11 @@ func copyFile(source, target string, as *account) error {
 	if as.switched {
 		err = to.Chown(as.uid, as.gid)
 	}
-	if err == nil {
+	switch {
+	case err != nil || size == 0:
+	case size >= sparseBytesMin:
+		err = copyContent(to, from, size)
+	default:
 		_, err = io.Copy(to, from)
 	}
 	return errors.Join(err, to.Close())
