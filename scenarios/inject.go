@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 
 	"deadwire/faults"
 	"deadwire/harness/event"
@@ -15,6 +16,9 @@ import (
 	"deadwire/harness/wait"
 	"deadwire/scenarios/oracle"
 )
+
+// injectMax bounds an injection: a restart of the server takes longest.
+const injectMax = 30 * time.Second
 
 // UnavailableError says that a fault cannot act here; the case is skipped.
 type UnavailableError struct{ Err error }
@@ -129,7 +133,10 @@ func (i injection) await(ctx context.Context, message <-chan struct{}) {
 	err := i.step.When.Wait(ctx, i.target, message)
 	var heal faults.Heal
 	if err == nil {
-		heal, err = faults.Inject(ctx, i.step.Fault, i.target)
+		// Once begun it is finished: half a restart would leave no server behind.
+		acting, cancel := context.WithTimeout(context.WithoutCancel(ctx), injectMax)
+		defer cancel()
+		heal, err = faults.Inject(acting, i.step.Fault, i.target)
 	}
 	i.state.mu.Lock()
 	defer i.state.mu.Unlock()

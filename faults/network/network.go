@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 
 	"deadwire/faults"
@@ -113,7 +114,8 @@ func release(sessions []*tap.Session) error {
 		select {
 		case <-s.Done():
 		default:
-			if err := s.Cut(tap.CutFIN, ""); !errors.Is(err, tap.ErrEnded) {
+			// A leg that its peer closed meanwhile is as good as ended.
+			if err := s.Cut(tap.CutFIN, ""); !errors.Is(err, tap.ErrEnded) && !errors.Is(err, net.ErrClosed) {
 				errs = append(errs, err)
 			}
 		}

@@ -124,19 +124,30 @@ func newCgroup(name string, limitMB int) (cgroup, error) {
 			continue
 		}
 		bytes := strconv.Itoa(limitMB << 20)
-		if err := os.WriteFile(filepath.Join(g.dir, place.limit), []byte(bytes), 0o644); err != nil {
+		if err := set(filepath.Join(g.dir, place.limit), bytes); err != nil {
 			errs = append(errs, err, os.Remove(g.dir))
 			continue
 		}
 		// Without swap accounting this file is absent; then there is no swap to spill into either.
-		_ = os.WriteFile(filepath.Join(g.dir, place.swap), []byte(bytes), 0o644)
+		_ = set(filepath.Join(g.dir, place.swap), bytes)
 		return g, nil
 	}
 	return cgroup{}, fmt.Errorf("make a memory cgroup: %w", errors.Join(errs...))
 }
 
 func (g cgroup) add(pid int) error {
-	return os.WriteFile(filepath.Join(g.dir, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0o644)
+	return set(filepath.Join(g.dir, "cgroup.procs"), strconv.Itoa(pid))
+}
+
+// set writes to a file of the kernel's and never creates one: under a hybrid
+// set-up the v2 mount point is a plain tmpfs, which would take any file.
+func set(path, value string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(value)
+	return errors.Join(err, file.Close())
 }
 
 // remove deletes the group once its processes are gone.

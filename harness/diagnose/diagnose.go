@@ -79,6 +79,9 @@ func (h *history) finish(e *Ending) {
 		e.Mend = rule.Mend
 		e.Expected = rule.Ordinary
 	}
+	if p := h.processes[e.Actor.PID]; e.Rule == "process.died" && (p == nil || p.code == nil || *p.code != 0) {
+		e.Expected = false // how it ended needs an explanation of its own
+	}
 	slices.Sort(e.Evidence)
 	e.Evidence = slices.Compact(e.Evidence)
 	e.Evidence = slices.DeleteFunc(e.Evidence, func(seq int64) bool { return seq == 0 })

@@ -28,7 +28,7 @@ func (h *history) byServerCrash(s *session, signs []event.Event, e *Ending) bool
 		return true
 	}
 	if first.Closing.From != event.Backend || first.Closing.Manner == event.Fatal || first.Closing.Cause != "" {
-		return false
+		return false // the server's own word, or somebody else's doing
 	}
 	for _, log := range h.logs {
 		if !near(log.At, first.At, crashWindow) || !isCrashLine(log.Log.Text) {
@@ -123,27 +123,63 @@ func (h *history) byFault(s *session, signs []event.Event, e *Ending) bool {
 		e.Message = fmt.Sprintf("fault %s ended it by %s, on the way between subject and server", name, sayManner(e.Manner))
 		return true
 	}
-	return h.bySwallowing(s, signs, e)
+	return h.bySwallowing(s, signs, e) || h.byDownLink(signs[0], e)
+}
+
+// byDownLink recognises sessions that ended, or were refused, because a fault
+// had taken the link away.
+func (h *history) byDownLink(first event.Event, e *Ending) bool {
+	if origin(first) != SideNetwork {
+		return false
+	}
+	fault := h.active("network.down", first.At)
+	if fault == nil {
+		return false
+	}
+	e.Rule, e.Side, e.Certainty = "network.closed", SideNetwork, Inferred
+	e.Actor = Actor{Kind: Fault, Fault: fault.Fault.Name}
+	e.Evidence = append(e.Evidence, fault.Seq)
+	e.Message = fmt.Sprintf("fault %s had taken the link away: %s", fault.Fault.Name, sayManner(first.Closing.Manner))
+	return true
+}
+
+// active returns the injection of a fault of that name that was not healed yet
+// at that time, or nil.
+func (h *history) active(name string, at time.Duration) *event.Event {
+	for id, fault := range h.faults {
+		healedAt, healed := h.healed[id]
+		if fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at) {
+			return &fault
+		}
+	}
+	return nil
+}
+
+// origin returns the side from which a sign came: a tap's far leg is the
+// network as long as the other tap has not seen the same before.
+func origin(sign event.Event) Side {
+	switch {
+	case sign.Session.Place == event.Front && sign.Closing.From == event.Frontend:
+		return SideSubject
+	case sign.Session.Place == event.Back && sign.Closing.From == event.Backend:
+		return SideServer
+	default:
+		return SideNetwork
+	}
 }
 
 // bySwallowing recognises a client that gave up while a fault kept its answer.
 func (h *history) bySwallowing(_ *session, signs []event.Event, e *Ending) bool {
 	first := signs[0]
-	if first.Closing.From != event.Frontend || first.Closing.Manner == event.Terminate {
+	fault := h.active("network.blackhole", first.At)
+	if fault == nil || origin(first) == SideServer || first.Closing.Manner == event.Terminate {
 		return false
 	}
-	for id, fault := range h.faults {
-		healedAt, healed := h.healed[id]
-		if fault.Fault.Name != "network.blackhole" || fault.At > first.At || (healed && healedAt < first.At) {
-			continue
-		}
-		e.Rule, e.Manner, e.Side = "network.blackhole", event.Silence, SideNetwork
-		e.Actor, e.Certainty = Actor{Kind: Fault, Fault: fault.Fault.Name}, Inferred
-		e.Evidence = append(e.Evidence, fault.Seq)
-		e.Message = "the client gave up waiting while fault network.blackhole swallowed the traffic"
-		return true
-	}
-	return false
+	e.Rule, e.Manner, e.Side = "network.blackhole", event.Silence, SideNetwork
+	e.Actor, e.Certainty = Actor{Kind: Fault, Fault: fault.Fault.Name}, Inferred
+	e.Evidence = append(e.Evidence, fault.Seq)
+	e.Message = "the client gave up waiting while fault network.blackhole swallowed the traffic"
+	return true
 }
 
 func networkRule(m event.Manner) string {
@@ -158,38 +194,27 @@ func networkRule(m event.Manner) string {
 }
 
 // byNetwork recognises an ending that neither the subject nor the server made:
-// each of them saw the other side close.
+// each of them saw the other side close. What is left over stays unknown.
 func (h *history) byNetwork(s *session, signs []event.Event, e *Ending) bool {
 	first := signs[0]
-	if first.Closing.From == event.Frontend && first.Session.Place == event.Front {
-		e.Side = SideSubject
+	e.Side = origin(first)
+	switch {
+	case first.Closing.Manner == event.Refused:
+		e.Side = SideNetwork
+		e.Message = "nobody accepted the connection behind the tap: " + clip(first.Closing.Text)
+	case e.Side == SideSubject:
 		e.Message = fmt.Sprintf("the subject's end was closed by %s without Terminate, and no process was seen to exit: "+
 			"a driver's time-out or a collected connection does that", sayManner(first.Closing.Manner))
-		return true
-	}
-	if s.back != nil && firstAt(s.back.closings, event.Backend) < firstAt(s.front.closings, event.Frontend) &&
-		first.Session.Place == event.Back && first.Closing.From == event.Backend {
-		e.Side = SideServer
+	case e.Side == SideServer:
 		e.Message = fmt.Sprintf("the server's end was closed by %s, without an error message and without a line in its log", sayManner(first.Closing.Manner))
-		return true
-	}
-	if s.back == nil {
+	case s.back == nil:
 		e.Message = "the connection was closed from beyond the tap, and there was no second tap to tell the server from the network"
-		return true
+	default:
+		e.Rule = networkRule(first.Closing.Manner)
+		e.Actor = Actor{Kind: Unknown}
+		e.Message = fmt.Sprintf("something between the two taps ended it by %s: neither the subject nor the server had closed", sayManner(first.Closing.Manner))
 	}
-	e.Rule, e.Side = networkRule(first.Closing.Manner), SideNetwork
-	e.Actor = Actor{Kind: Unknown}
-	e.Message = fmt.Sprintf("something between the two taps ended it by %s: neither the subject nor the server had closed", sayManner(first.Closing.Manner))
 	return true
-}
-
-func firstAt(closings []event.Event, from event.Side) time.Duration {
-	for _, c := range closings {
-		if c.Closing.From == from {
-			return c.At
-		}
-	}
-	return far
 }
 
 func firstFatal(signs []event.Event) *event.Event {

@@ -118,14 +118,14 @@ func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 	return f, true
 }
 
-// lastCommit returns when the last COMMIT (or its CommandComplete) passed from
-// that side and was not dropped, and its event number; 0 when none did.
+// lastCommit returns when the last COMMIT came from that side (of the backend:
+// when its CommandComplete was passed on), and its event number; 0 when none did.
 func lastCommit(messages []event.Event, from event.Side) (time.Duration, int64) {
 	for _, m := range slices.Backward(messages) {
-		if m.Message.From != from || m.Message.Dropped || m.Message.Verb != "COMMIT" {
+		if m.Message.From != from || m.Message.Verb != "COMMIT" {
 			continue
 		}
-		if from == event.Backend && m.Message.Type != "CommandComplete" {
+		if from == event.Backend && (m.Message.Dropped || m.Message.Type != "CommandComplete") {
 			continue
 		}
 		return m.At, m.Seq

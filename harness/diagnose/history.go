@@ -128,12 +128,12 @@ func (v *view) add(e event.Event) {
 		v.ended = &e
 	case event.SessionMessage:
 		v.messages = append(v.messages, e)
+		// A cancel request travels on a connection of its own and is no session.
+		v.cancel = v.cancel || e.Message.Type == "CancelRequest"
 	case event.ProcessCalled:
 		v.calls = append(v.calls, e)
 	case event.SessionShared:
 		v.shared = append(v.shared, e)
-	case event.SessionCancel:
-		v.cancel = true
 	default:
 	}
 }

@@ -14,7 +14,7 @@ const typeTerminate = "Terminate"
 // it: the opener, one that it was handed over to, or one that only inherited it.
 func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 	sign := signs[0]
-	if sign.Closing.Manner != event.Terminate || sign.Closing.From != event.Frontend {
+	if sign.Closing.Manner != event.Terminate || origin(sign) != SideSubject {
 		return false
 	}
 	e.Side = SideSubject
@@ -156,7 +156,7 @@ func (s *session) call(name event.CallName, typ string) *event.Event {
 func (h *history) byShutdown(s *session, signs []event.Event, e *Ending) bool {
 	sign := signs[0]
 	call := s.call(event.CallShutdown, "")
-	if call == nil || sign.Closing.From != event.Frontend || sign.Closing.Manner == event.Terminate {
+	if call == nil || origin(sign) != SideSubject || sign.Closing.Manner == event.Terminate {
 		return false
 	}
 	opener := s.opener()
@@ -177,7 +177,7 @@ func (h *history) byShutdown(s *session, signs []event.Event, e *Ending) bool {
 // byExit recognises a FIN or RST that the kernel sent because the last holder exited.
 func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
 	sign := signs[0]
-	if sign.Closing.From != event.Frontend || sign.Closing.Manner == event.Terminate {
+	if origin(sign) != SideSubject || sign.Closing.Manner == event.Terminate {
 		return false
 	}
 	last := h.lastToExit(s, sign)
