@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -265,18 +266,22 @@ func TestBlackhole(t *testing.T) {
 	conn := b.connect()
 	s := b.session()
 	assert.NilError(t, s.Cut(CutBlackhole, "f3"))
-	short, cancel := context.WithTimeout(b.ctx, 100*time.Millisecond)
-	defer cancel()
-	_, err := conn.Exec(short, "select 1")
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	front := conn.PgConn().Frontend()
+	front.SendQuery(&pgproto3.Query{String: "select 1"})
+	assert.NilError(t, front.Flush())
+	raw := conn.PgConn().Conn()
+	assert.NilError(t, raw.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
+	_, err := front.Receive()
+	assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.NilError(t, raw.Close())
 	b.await("the client's FIN", func(e event.Event) bool {
-		return e.Closing != nil && e.Session == s.ID() && e.Closing.From == event.Frontend && e.Closing.Manner == event.FIN
+		return e.Closing != nil && e.Closing.Manner == event.FIN
 	})
 	b.serverSees(s.BackendPID(), "idle") // the server was told nothing
 	assert.NilError(t, s.Release())
 	assert.DeepEqual(t, manners(b.end(s)), []string{
-		"frontend silence in idle f3", "backend silence in idle f3", "frontend terminate in in query",
-		"frontend fin in in query", "frontend rst in in query", "backend rst in in query",
+		"frontend silence in idle f3", "backend silence in idle f3", "frontend fin in in query",
+		"frontend rst in in query", "backend rst in in query",
 	})
 	b.backendGone(s.BackendPID())
 }
