@@ -138,11 +138,23 @@ func (p *pixels) fill(img image.Image) {
 	// draw has a fast path for what the JPEG and PNG decoders return
 	draw.Draw(p.rgba, p.rgba.Rect, img, size.Min, draw.Src)
 	p.luma = make([]uint8, p.width*p.height)
-	for i := range p.luma {
-		c := p.rgba.Pix[4*i : 4*i+3 : 4*i+3]
-		// ITU-R BT.601 weights, the ones that JPEG's Y uses (JFIF 1.02)
-		p.luma[i] = uint8((299*uint32(c[0]) + 587*uint32(c[1]) + 114*uint32(c[2]) + 500) / 1000)
+	if ycc, ok := img.(*image.YCbCr); ok {
+		for y := range p.height { // JPEG's Y is luma already
+			copy(p.row(y), ycc.Y[ycc.YOffset(size.Min.X, size.Min.Y+y):])
+		}
+		return
 	}
+	pix := p.rgba.Pix[:4*len(p.luma)]
+	for i := range p.luma {
+		// ITU-R BT.601 weights, the ones of JPEG's Y (JFIF 1.02), in 16 bits
+		r, g, b := uint32(pix[4*i]), uint32(pix[4*i+1]), uint32(pix[4*i+2])
+		p.luma[i] = uint8((19595*r + 38470*g + 7471*b + 1<<15) >> 16)
+	}
+}
+
+// grey is the luma as an image; it shares memory with p
+func (p *pixels) grey() *image.Gray {
+	return &image.Gray{Pix: p.luma, Stride: p.width, Rect: image.Rect(0, 0, p.width, p.height)}
 }
 
 // row is one line of luma
