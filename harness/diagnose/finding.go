@@ -90,47 +90,57 @@ func (h *history) overlaps(call event.Event, first map[int]event.Event) bool {
 // (family F21), and says from the back tap what really became of it.
 func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 	signs := s.closings()
-	if len(signs) == 0 {
+	if len(signs) == 0 || h.leftByItself(signs[0]) {
 		return Finding{}, false
 	}
-	sent, seq := lastCommit(s.messages(), event.Frontend)
-	answered, _ := lastCommit(s.messages(), event.Backend)
-	lost := signs[0].Closing.State == event.Committing || slices.ContainsFunc(s.front.closings, func(c event.Event) bool {
+	lost := slices.ContainsFunc(append(s.front.closings, signs[0]), func(c event.Event) bool {
 		return c.Closing.State == event.Committing
 	})
-	if !lost || sent == 0 || (answered != 0 && answered > sent) {
+	sent := commit(s.messages(), event.Frontend, 0)
+	if !lost || sent == nil || commit(s.messages(), event.Backend, sent.At) != nil {
 		return Finding{}, false
 	}
-	forwarded, _ := lastCommit(s.backMessages(), event.Frontend)
-	done, doneSeq := lastCommit(s.backMessages(), event.Backend)
+	forwarded := commit(s.backMessages(), event.Frontend, sent.At)
 	f := Finding{
 		Rule: "txn.ambiguous-commit", Session: s.number, PIDs: []int{s.opener()},
-		Evidence: compact(seq, doneSeq, signs[0].Seq), Mend: mend("txn.ambiguous-commit"),
+		Evidence: []int64{sent.Seq, signs[0].Seq}, Mend: mend("txn.ambiguous-commit"),
+	}
+	var done *event.Event
+	if forwarded != nil {
+		done = commit(s.backMessages(), event.Backend, forwarded.At)
 	}
 	switch {
-	case done != 0:
+	case done != nil:
+		f.Evidence = append(f.Evidence, done.Seq)
 		f.Message = "COMMIT was sent and PostgreSQL carried it out, but its answer never reached the client: the transaction is durable and the client cannot know"
-	case s.back != nil && forwarded == 0:
+	case s.back != nil && forwarded == nil:
 		f.Message = "COMMIT was sent but never reached PostgreSQL: the transaction is lost and the client cannot know"
 	default:
 		f.Message = "COMMIT was sent and no answer came: whether the transaction is durable cannot be told from here"
 	}
+	slices.Sort(f.Evidence)
 	return f, true
 }
 
-// lastCommit returns when the last COMMIT came from that side (of the backend:
-// when its CommandComplete was passed on), and its event number; 0 when none did.
-func lastCommit(messages []event.Event, from event.Side) (time.Duration, int64) {
-	for _, m := range slices.Backward(messages) {
-		if m.Message.From != from || m.Message.Verb != "COMMIT" {
+// leftByItself reports whether the client hung up of its own accord, so that
+// nobody waits for an answer any more.
+func (h *history) leftByItself(first event.Event) bool {
+	return origin(first) == SideSubject && first.Closing.Cause == "" && h.active("network.blackhole", first.At) == nil
+}
+
+// commit returns the last COMMIT at or after since: from the frontend the
+// statement, from the backend its answer, if that was passed on. Nil for none.
+func commit(messages []event.Event, from event.Side, since time.Duration) *event.Event {
+	for i, m := range slices.Backward(messages) {
+		if m.At < since || m.Message.From != from || m.Message.Verb != "COMMIT" {
 			continue
 		}
 		if from == event.Backend && (m.Message.Dropped || m.Message.Type != "CommandComplete") {
 			continue
 		}
-		return m.At, m.Seq
+		return &messages[i]
 	}
-	return 0, 0
+	return nil
 }
 
 // heldByDescendant finds a session that lives on although its opener is gone
@@ -157,10 +167,4 @@ func (h *history) heldByDescendant(s *session) (Finding, bool) {
 func mend(id string) string {
 	rule, _ := Lookup(id)
 	return rule.Mend
-}
-
-func compact(seqs ...int64) []int64 {
-	seqs = slices.DeleteFunc(seqs, func(n int64) bool { return n == 0 })
-	slices.Sort(seqs)
-	return slices.Compact(seqs)
 }

@@ -5,18 +5,24 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 	"unicode/utf8"
 
+	// backoff: growing, jittered pauses between tries, and errors that end them.
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
 )
 
-// The states of a row, as stored.
+// The states of a row, as stored; Absent stands for no row.
 const (
+	Absent    = ""
 	Running   = "running"
 	Completed = "completed"
 	Failed    = "failed"
@@ -27,6 +33,14 @@ const (
 	idMax = 64
 	// reasonMax bounds a failure reason, in characters.
 	reasonMax = 2000
+)
+
+// how long and how often a failure is tried to be recorded on a new session
+const (
+	failTries    = 4               // times the bound of one statement, at most failMax
+	failMax      = 8 * time.Second // so that a stopped stream ends within ten seconds
+	failPauseMin = 25 * time.Millisecond
+	failPauseMax = 500 * time.Millisecond
 )
 
 // Counters are the numbers and names that a row keeps besides its state.
@@ -106,7 +120,8 @@ func (l *Ledger) Complete(ctx context.Context, id string, votes int, elapsed tim
 
 // Fail marks a row that is still RUNNING as FAILED with the reason, and returns
 // the state that the row really has afterwards: COMPLETED when the interrupted
-// write of Complete had reached the server after all. It runs on a context of its own, on
+// write of Complete had reached the server after all, Absent when the row was never
+// written. It runs on a context of its own, on
 // the original session while that lives, on a new one when it was lost, and on none
 // when its owner closed it: then the error is an UnmarkedError around
 // session.ErrClosed.
@@ -125,13 +140,31 @@ func (l *Ledger) Fail(ctx context.Context, id, reason string, counters Counters)
 	return state, nil
 }
 
+// failElsewhere records the failure over a session of its own. The server may be
+// restarting or recovering, which takes seconds, so a refused connection is tried
+// again with growing pauses, for a few times the bound of one statement.
 func (l *Ledger) failElsewhere(ctx context.Context, id, reason string, counters Counters) (string, error) {
-	fresh, err := session.Open(ctx, l.config, "ledger-fail")
-	if err != nil {
-		return "", err
+	patience := min(failTries*cmp.Or(l.config.Timeout, session.TimeoutDefault), failMax)
+	pauses := backoff.NewExponentialBackOff()
+	pauses.InitialInterval, pauses.MaxInterval = failPauseMin, failPauseMax
+	return backoff.Retry(ctx, func() (string, error) {
+		fresh, err := session.Open(ctx, l.config, "ledger-fail")
+		if err != nil {
+			return "", final(err)
+		}
+		state, err := fail(ctx, fresh, id, reason, counters)
+		return state, final(errors.Join(err, fresh.Close(ctx)))
+	}, backoff.WithBackOff(pauses), backoff.WithMaxElapsedTime(patience))
+}
+
+// final marks an error that no further try can mend: the server answered, and not
+// that it cannot connect now (57P03) or has no slot free (53300).
+func final(err error) error {
+	refusal, answered := errors.AsType[*pgconn.PgError](err)
+	if answered && refusal.Code != "57P03" && refusal.Code != "53300" && refusal.Code != "57P01" {
+		return backoff.Permanent(err)
 	}
-	state, err := fail(ctx, fresh, id, reason, counters)
-	return state, errors.Join(err, fresh.Close(ctx))
+	return err
 }
 
 func fail(ctx context.Context, on *session.Session, id, reason string, counters Counters) (string, error) {
@@ -142,11 +175,22 @@ func fail(ctx context.Context, on *session.Session, id, reason string, counters 
 	if _, ended := errors.AsType[*session.RowCountError](err); !ended {
 		return "", err
 	}
-	state, lookErr := session.Value[string](ctx, on, schema.LedgerStatus, id)
-	if lookErr != nil || state == Running {
-		return "", errors.Join(err, lookErr)
+	return ended(ctx, on, id, err)
+}
+
+// ended reads back the state of a row that refused to be failed. One that is
+// RUNNING all the same was not refused for its state: then the refusal stands.
+func ended(ctx context.Context, on *session.Session, id string, refusal error) (string, error) {
+	states, err := session.Column[string](ctx, on, schema.LedgerStatus, id)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("ledger-status: %w", err)
+	case len(states) == 0:
+		return Absent, nil
+	case states[0] == Running:
+		return "", refusal
 	}
-	return state, nil
+	return states[0], nil
 }
 
 // clip bounds a reason and makes it storable: never empty, valid UTF-8, no NUL.

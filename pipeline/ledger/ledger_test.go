@@ -147,6 +147,14 @@ func TestFailAfterTheOwnersCloseLeavesTheRowRunning(t *testing.T) {
 	assert.Equal(t, r.status(t, "b1"), ledger.Running)
 }
 
+func TestFailOfARowThatWasNeverWrittenSaysSo(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	state, err := r.ledger.Fail(t.Context(), "nobody", "start failed", nil)
+	assert.NilError(t, err)
+	assert.Equal(t, state, ledger.Absent)
+}
+
 func TestIdsAreUniqueAndBounded(t *testing.T) {
 	t.Parallel()
 	r := setup(t)

@@ -9,7 +9,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -26,16 +25,21 @@ import (
 // ErrClosed is the answer to every use after the owner's Close.
 var ErrClosed = errors.New("session was closed by its owner")
 
+// TimeoutDefault bounds a connect and a statement when the caller names no bound.
+const TimeoutDefault = 5 * time.Second
+
 const (
 	// prefix begins every application_name, so that pg_stat_activity can be asked
 	// for the pipeline's sessions.
 	prefix = "conveyor/"
-	// timeoutDefault bounds a statement when the caller names no bound.
-	timeoutDefault = 5 * time.Second
 	// grace is how long a running statement may go on once its caller was
 	// cancelled. Cancelling a pgx call closes the connection, and with it the chance
 	// to write the truth into the ledger, so the statement gets a moment to end.
 	grace = 2 * time.Second
+	// execModeParam in a URL overrides how statements are sent. The default here
+	// uses unnamed statements: the text, and so its label, is on the wire each time,
+	// and nothing is left in the session that a pooler could lose.
+	execModeParam = "default_query_exec_mode"
 	// checkIntervalSince is the first major version with client_connection_check_interval.
 	checkIntervalSince = 14
 )
@@ -60,13 +64,16 @@ type Session struct {
 // chain; it contains no password.
 func Open(ctx context.Context, cfg Config, name string) (*Session, error) {
 	if cfg.Timeout <= 0 {
-		cfg.Timeout = timeoutDefault
+		cfg.Timeout = TimeoutDefault
 	}
 	settings, err := pgx.ParseConfig(cfg.URL)
 	if err != nil {
 		return nil, fmt.Errorf("parse database url: %w", err)
 	}
 	settings.RuntimeParams["application_name"] = prefix + name
+	if !strings.Contains(cfg.URL, execModeParam) {
+		settings.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, settings)
@@ -121,9 +128,9 @@ func (s *Session) Closed() bool { return s.closed }
 // the server, another process, or a statement that overran its bound.
 func (s *Session) Lost() bool { return !s.closed && s.conn.IsClosed() }
 
-// Close ends the session for good: Terminate, then the socket. Closing again, or
-// after the session was lost, does nothing. It is bounded by the session's own
-// timeout even when the context is not.
+// Close ends the session for good: Terminate, then the socket. Closing again does
+// nothing; closing a lost session waits for what pgx still does to end it. Both are
+// bounded by the session's own timeout even when the context is not.
 func (s *Session) Close(ctx context.Context) error {
 	if s.closed {
 		return nil
@@ -132,11 +139,24 @@ func (s *Session) Close(ctx context.Context) error {
 	s.closed = true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.timeout)
 	defer cancel()
+	if lost {
+		s.awaitCleanup(ctx)
+		return nil
+	}
 	err := s.conn.Close(ctx)
-	if err != nil && !lost && !errors.Is(err, os.ErrDeadlineExceeded) {
+	if err != nil {
 		return fmt.Errorf("close session %s%s: %w", prefix, s.name, err)
 	}
 	return nil
+}
+
+// awaitCleanup lets pgx finish its cancel request, so that a statement that
+// overran its bound does not go on in the server for want of it.
+func (s *Session) awaitCleanup(ctx context.Context) {
+	select {
+	case <-s.conn.PgConn().CleanupDone():
+	case <-ctx.Done():
+	}
 }
 
 // SyscallConn gives raw access to the session's socket, below TLS, without

@@ -79,6 +79,26 @@ func TestOverrunStatementLosesTheSessionInTime(t *testing.T) {
 	assert.NilError(t, s.Close(t.Context()))
 }
 
+func TestOverrunStatementDoesNotGoOnInTheServer(t *testing.T) {
+	t.Parallel()
+	url := schematest.Database(t)
+	s, err := session.Open(t.Context(), session.Config{URL: url, Timeout: 300 * time.Millisecond}, "x")
+	assert.NilError(t, err)
+	_, err = s.Exec(t.Context(), "select pg_sleep(60)")
+	assert.Assert(t, err != nil)
+	assert.NilError(t, s.Close(t.Context()))
+	schematest.Eventually(t, url, "select not exists (select from pg_stat_activity where pid = $1)", int32(s.BackendPID()))
+}
+
+func TestNoNamedStatementIsLeftInTheSession(t *testing.T) {
+	t.Parallel()
+	s := open(t, schematest.Database(t), "x")
+	for range 3 {
+		value[bool](t, s, schema.SlotHeld, int64(1), int64(1))
+	}
+	assert.Equal(t, value[int64](t, s, "select count(*) from pg_prepared_statements where name <> ''"), int64(0))
+}
+
 func TestCancelledCallerDoesNotCostTheSession(t *testing.T) {
 	t.Parallel()
 	s := open(t, schematest.Database(t), "coordinator")
