@@ -240,9 +240,10 @@ func (d *Dispatcher) extract(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// complete ends the row before anything is said about it.
+// complete ends the row before anything is said about it, and also for a caller who
+// was cancelled meanwhile: the votes are committed, so the batch is done.
 func (d *Dispatcher) complete(ctx context.Context, b *batch) error {
-	return d.ledger.Complete(ctx, b.id, b.decision.written(), time.Since(b.started), b.counters())
+	return d.ledger.Complete(context.WithoutCancel(ctx), b.id, b.decision.written(), time.Since(b.started), b.counters())
 }
 
 func (b *batch) stage(name string) { b.log.Info("stage", "stage", name) }

@@ -275,6 +275,27 @@ func TestInterruptedBatchIsFailedOnTheOriginalSession(t *testing.T) {
 	assert.Equal(t, r.count("pilot_run_ledger where status = 'failed'"), 1)
 }
 
+func TestStreamInterruptedBetweenBatchesKeepsWhatIsDone(t *testing.T) {
+	t.Parallel()
+	r := setup(t, 8)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	r.exec(`create function slowly() returns trigger language plpgsql as $$ begin perform pg_sleep(0.2); return null; end $$`)
+	r.exec("create trigger slowly after insert on card_printing_tag execute function slowly()")
+	r.during = func(int) {
+		timer := time.AfterFunc(100*time.Millisecond, func() { cancel(errors.New("stop")) })
+		t.Cleanup(func() { timer.Stop() })
+	}
+	total, err := dispatch.New(r.cfg, r.coordinator, r).Stream(ctx)
+	assert.ErrorContains(t, err, "stop")
+	assert.Equal(t, total.Status, dispatch.Stopped)
+	assert.Equal(t, r.count("pilot_run_ledger where status = 'running'"), 0)
+	assert.Assert(t, !r.coordinator.Lost())
+	r.exec("drop trigger slowly on card_printing_tag")
+	_, err = r.again()
+	assert.NilError(t, err)
+	r.assertConverged(8)
+}
+
 func TestNewVersionsReplaceVotesThatChangedAndKeepTheOthers(t *testing.T) {
 	t.Parallel()
 	r := setup(t, 4)

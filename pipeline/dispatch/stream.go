@@ -91,6 +91,9 @@ func (d *Dispatcher) Stream(ctx context.Context) (Summary, error) {
 
 func (d *Dispatcher) batches(ctx context.Context, total *Summary) error {
 	for {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted after %d batches: %w", total.Batches, context.Cause(ctx))
+		}
 		d.cfg.Log.Info("stage", "stage", "select", "batch", total.Batches+1)
 		cards, position, err := d.selected(ctx, total.Position)
 		if err != nil {
