@@ -25,6 +25,8 @@ import (
 func start(t *testing.T, cfg worker.Config, options ...string) *worker.Pool {
 	t.Helper()
 	cfg.Command = append([]string{"", "worker-mode"}, options...)
+	// under -race a process lingers for a second at its exit, to no use here
+	cfg.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	pool, err := worker.Start(t.Context(), cfg)
 	assert.NilError(t, err)
 	t.Cleanup(func() {
