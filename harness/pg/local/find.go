@@ -3,6 +3,7 @@ package local
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -40,27 +41,37 @@ type binaries struct {
 func (b *binaries) path(tool string) string { return filepath.Join(b.dir, tool) }
 
 // find returns the installation to use: the one in binDir if that is given,
-// else the first on PATH, else the newest elsewhere.
+// else the first on PATH, else the newest elsewhere. Its errors are
+// *pg.TooOldError, when nothing better was seen, and *pg.MissingError.
 func find(ctx context.Context, binDir string, as *account) (*binaries, error) {
-	if binDir != "" {
-		return inspect(ctx, binDir, as)
+	places := [][]string{{binDir}}
+	if binDir == "" {
+		places = [][]string{onPath(), inFolders(), byConfig(ctx)}
 	}
 	var looked []string
-	for _, dirs := range [][]string{onPath(), inFolders(), byConfig(ctx)} {
+	var tooOld *pg.TooOldError
+	for _, dirs := range places {
 		var found []*binaries
 		for _, dir := range dirs {
 			b, err := inspect(ctx, dir, as)
-			if err != nil {
-				looked = append(looked, err.Error())
+			if err == nil {
+				found = append(found, b)
 				continue
 			}
-			found = append(found, b)
+			looked = append(looked, err.Error())
+			errors.As(err, &tooOld)
 		}
 		if len(found) > 0 {
 			return slices.MaxFunc(found, newer), nil
 		}
 	}
-	return nil, &pg.MissingError{Looked: append(looked, "PATH", "the usual folders", "pg_config"), Install: installHint()}
+	if tooOld != nil {
+		return nil, tooOld
+	}
+	if binDir == "" {
+		looked = append(looked, "PATH", "the usual folders", "pg_config")
+	}
+	return nil, &pg.MissingError{Looked: looked, Install: installHint()}
 }
 
 func newer(a, b *binaries) int {
