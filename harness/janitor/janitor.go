@@ -20,7 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MarkerName is the file in a folder that says which lease owns it.
+// MarkerName is the file in a folder that says which lease owns it; beside a
+// folder its name is the folder's with this behind it.
 const MarkerName = ".deadwire-owned"
 
 // EnvName is the variable that a lease's processes may carry; see Lease.Env.
@@ -66,9 +67,9 @@ type Lease struct {
 	path  string
 	token string
 
-	mu   sync.Mutex
-	file *os.File // holds the lock; nil after Release
-	dirs []string
+	mu      sync.Mutex
+	file    *os.File // holds the lock; nil after Release
+	markers []string
 }
 
 // DefaultRoot returns where leases live when nothing else is said: in the
@@ -154,15 +155,18 @@ func (l *Lease) OwnProcess(pid int) error {
 	return l.own(Item{Kind: kindProcess, PID: pid, Start: start})
 }
 
-// OwnDir records a folder that exists, and marks it by a file inside, so that
-// it is removed with its content should we be killed. A program that demands an
-// empty folder, such as initdb, gets a folder inside an owned one.
+// OwnDir records a folder, and marks it by a file inside, so that it is removed
+// with its content should we be killed. A folder that does not exist yet, since
+// a program such as initdb wants to make it, is marked by a file beside it.
 func (l *Lease) OwnDir(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return fmt.Errorf("own folder: %w", err)
 	}
 	marker := filepath.Join(path, MarkerName)
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		marker = path + MarkerName
+	}
 	file, err := os.OpenFile(marker, os.O_CREATE|os.O_EXCL|os.O_WRONLY, fileMode)
 	if err != nil {
 		return fmt.Errorf("own folder: %w", err)
@@ -172,7 +176,7 @@ func (l *Lease) OwnDir(path string) error {
 		return fmt.Errorf("own folder: %w", errors.Join(err, os.Remove(marker)))
 	}
 	l.mu.Lock()
-	l.dirs = append(l.dirs, path)
+	l.markers = append(l.markers, marker)
 	l.mu.Unlock()
 	return l.own(Item{Kind: kindDir, Value: path})
 }
@@ -218,8 +222,8 @@ func (l *Lease) Release() error {
 		return nil
 	}
 	var errs []error
-	for _, dir := range l.dirs {
-		if err := os.Remove(filepath.Join(dir, MarkerName)); !errors.Is(err, os.ErrNotExist) {
+	for _, marker := range l.markers {
+		if err := os.Remove(marker); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
 	}

@@ -327,6 +327,30 @@ func TestOnlyMarkedFoldersAreRemoved(t *testing.T) {
 	assertNoLease(t, root)
 }
 
+func TestAFolderCanBeOwnedBeforeItExists(t *testing.T) {
+	t.Parallel()
+	root, base := newRoot(t), t.TempDir()
+	lease, err := Acquire(root)
+	assert.NilError(t, err)
+	path := filepath.Join(base, "data")
+	assert.NilError(t, lease.OwnDir(path))
+	assert.NilError(t, os.MkdirAll(filepath.Join(path, "base"), 0o700))
+
+	// What a sweep finds once the run is dead, without the lock.
+	copied := here()
+	copied.Token = lease.token
+	assert.NilError(t, os.Rename(lease.path, lease.path+".held"))
+	deadLease(t, root, copied, Item{Kind: kindDir, Value: path})
+	swept, err := Sweep(t.Context(), root)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, swept.Dirs, []string{path})
+	entries, err := os.ReadDir(base)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0, "folder or mark was left")
+	assert.NilError(t, os.Rename(lease.path+".held", lease.path))
+	assert.NilError(t, lease.Release())
+}
+
 func TestReleaseLeavesNothing(t *testing.T) {
 	t.Parallel()
 	root := newRoot(t)

@@ -162,22 +162,28 @@ func (s *sweep) item(ctx context.Context, head header, item Item) (bool, error) 
 	return false, nil
 }
 
-// dir removes a folder that carries the lease's own mark. A folder that is gone
-// or was marked by somebody else is not the lease's any more.
+// dir removes a folder that carries the lease's own mark, inside or beside it. A
+// folder that is gone or was marked by somebody else is not the lease's any more.
 func (s *sweep) dir(head header, path string) (bool, error) {
-	info, err := os.Lstat(path)
-	if err != nil || !info.IsDir() {
-		return true, nil
+	beside := path + MarkerName
+	ours := marked(beside, head.Token)
+	if info, err := os.Lstat(path); err == nil && info.IsDir() && (ours || marked(filepath.Join(path, MarkerName), head.Token)) {
+		if err := removeMarked(path); err != nil {
+			return false, fmt.Errorf("sweep folder: %w", err)
+		}
+		s.swept.Dirs = append(s.swept.Dirs, path)
 	}
-	mark, err := os.ReadFile(filepath.Join(path, MarkerName))
-	if err != nil || strings.TrimSpace(string(mark)) != head.Token {
-		return true, nil
+	if ours {
+		if err := os.Remove(beside); err != nil {
+			return false, fmt.Errorf("sweep folder: %w", err)
+		}
 	}
-	if err := removeMarked(path); err != nil {
-		return false, fmt.Errorf("sweep folder: %w", err)
-	}
-	s.swept.Dirs = append(s.swept.Dirs, path)
 	return true, nil
+}
+
+func marked(path, token string) bool {
+	mark, err := os.ReadFile(path)
+	return err == nil && strings.TrimSpace(string(mark)) == token
 }
 
 // removeMarked removes a folder and its mark last of all: a sweep that is
