@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+)
+
+func TestToolsHaveTheVersionsOfCI(t *testing.T) {
+	t.Parallel()
+	script, err := os.ReadFile("../../.ci/run")
+	assert.NilError(t, err)
+	assert.Check(t, is.Contains(string(script), "gofumpt="+gofumpt+"\n"))
+	assert.Check(t, is.Contains(string(script), "staticcheck="+staticcheck+"\n"))
+}
+
+func TestEveryRowHasANameOfItsOwnAndAGroup(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, row := range rows() {
+		assert.Check(t, !seen[row.Name], row.Name)
+		seen[row.Name] = true
+		assert.Equal(t, strings.Count(row.Name, "/"), 1, row.Name)
+		assert.Check(t, row.Unit != "" && row.Prepare != nil, row.Name)
+	}
+}
+
+func TestChoose(t *testing.T) {
+	t.Parallel()
+	all := []Row{{Name: "a/x"}, {Name: "a/y"}, {Name: "b/x"}}
+	for glob, want := range map[string]int{"a/*": 2, "a": 2, "*/x": 2, "b/x": 1} {
+		chosen, err := choose(all, []string{glob})
+		assert.NilError(t, err)
+		assert.Equal(t, len(chosen), want, glob)
+	}
+	_, err := choose(all, []string{"c/*"})
+	assert.ErrorContains(t, err, "none is called [c/*]")
+	_, err = choose(all, []string{"["})
+	assert.ErrorContains(t, err, "syntax error")
+}
+
+func TestRowsOfAGroupTakeTurns(t *testing.T) {
+	t.Parallel()
+	var order strings.Builder
+	row := func(name string, values ...float64) Row {
+		return Row{Name: name, Unit: "ms", Prepare: func(_ context.Context, b *Bench) (Measure, error) {
+			b.onStop(func(context.Context) error { order.WriteString("-" + name); return nil })
+			return func(context.Context) (float64, error) {
+				order.WriteString(" " + name)
+				value := values[0]
+				values = values[1:]
+				return value, nil
+			}, nil
+		}}
+	}
+	broken := Row{Name: "g/broken", Prepare: func(context.Context, *Bench) (Measure, error) { return nil, errors.New("not here") }}
+	b := &Bench{Rounds: 3, Progress: io.Discard}
+	results, err := b.run(t.Context(), []Row{row("g/a", 1, 9, 2), broken, row("g/b", 4, 3, 8), row("h/c", 1, 1, 1)})
+	assert.NilError(t, err)
+	assert.Equal(t, order.String(), " g/a g/b g/a g/b g/a g/b h/c h/c h/c-h/c-g/b-g/a")
+	var out bytes.Buffer
+	printTable(&out, results)
+	assert.Check(t, is.Contains(out.String(), "g/b                               4.000 ms           3.000     8.000    2.00"))
+	assert.Check(t, is.Contains(out.String(), "g/broken                   not measured: not here"))
+}
+
+func TestParseReadsPgbench(t *testing.T) {
+	t.Parallel()
+	const report = "latency average = 0.133 ms\ninitial connection time = 2 ms\ntps = 7512.345678 (without initial connection time)\n"
+	latency, err := parse(report, "ms")
+	assert.NilError(t, err)
+	assert.Equal(t, latency, 0.133)
+	tps, err := parse(report, "tps")
+	assert.NilError(t, err)
+	assert.Equal(t, tps, 7512.345678)
+	_, err = parse("", "tps")
+	assert.ErrorContains(t, err, "no tps in it")
+}
+
+// TestRowsMeasure runs each kind of row once, for real and briefly.
+func TestRowsMeasure(t *testing.T) {
+	t.Parallel()
+	chosen, err := choose(rows(), []string{"pgbench-c1/*", "start/*", "clone/*"})
+	assert.NilError(t, err)
+	b := &Bench{Rounds: 1, RoundTime: time.Second, Progress: io.Discard}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // an ordinary run takes 15 s
+	defer cancel()
+	results, err := b.run(ctx, chosen)
+	assert.NilError(t, err)
+	for _, r := range results {
+		assert.Check(t, r.Err, r.Name)
+		assert.Check(t, is.Len(r.Values, 1), r.Name)
+	}
+}
