@@ -30,6 +30,7 @@ type Runner struct {
 	mu         sync.Mutex
 	references map[string]*reference
 	serial     int
+	lacking    error // the first error of the environment
 }
 
 // reference is a fault-free run of one workload, made once.
@@ -37,6 +38,13 @@ type reference struct {
 	once     sync.Once
 	snapshot oracle.Snapshot
 	err      error
+}
+
+// referenceError says that the subject does not even pass without a fault.
+type referenceError struct{ problems []string }
+
+func (e *referenceError) Error() string {
+	return "even the fault-free run fails: " + strings.Join(e.problems, "; ")
 }
 
 // ErrEnvironment marks errors of the machine: no disk, no server, no port.
@@ -52,6 +60,7 @@ func (r *Runner) Run(ctx context.Context, s Scenario, c Case, iteration int) rep
 	}
 	if err := r.run(ctx, s, c, &out); err != nil {
 		out.Verdict, out.Reason = verdict.Undetermined, err.Error()
+		r.note(err)
 		var unavailable *UnavailableError
 		if errors.As(err, &unavailable) {
 			out.Verdict = verdict.Skip
@@ -63,6 +72,23 @@ func (r *Runner) Run(ctx context.Context, s Scenario, c Case, iteration int) rep
 		_ = rundir.WriteJSON(filepath.Join(r.Dir.Path(), out.Dir, "case.json"), out)
 	}
 	return out
+}
+
+// Lacking returns the first error of the environment that kept a case from being
+// judged, or nil.
+func (r *Runner) Lacking() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lacking
+}
+
+func (r *Runner) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var disk *rundir.Error
+	if r.lacking == nil && (errors.Is(err, ErrEnvironment) || errors.As(err, &disk)) {
+		r.lacking = err
+	}
 }
 
 func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) (err error) {
@@ -121,10 +147,15 @@ func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Dat
 
 // converges compares with the fault-free run of the same workload.
 func (r *Runner) converges(ctx context.Context, s Scenario, e Expect, got result, j *judgement) error {
-	if !e.Converges {
-		return nil
+	if !e.Converges || len(j.problems) > 0 {
+		return nil // a comparison could not make it worse
 	}
 	want, err := r.reference(ctx, s)
+	var wrong *referenceError
+	if errors.As(err, &wrong) {
+		j.problems = append(j.problems, wrong.Error())
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("fault-free run: %w", err)
 	}
@@ -168,7 +199,7 @@ func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Sna
 		return snapshot, err
 	}
 	if j := judge(Expect{Outcome: outcomeCompletes}, got); len(j.problems) > 0 {
-		return snapshot, fmt.Errorf("it did not come out as it should: %s", strings.Join(j.problems, "; "))
+		return snapshot, &referenceError{problems: j.problems}
 	}
 	return got.snapshot, nil
 }
@@ -189,14 +220,14 @@ func (r *Runner) database(ctx context.Context, s Scenario) (*harness.Database, e
 		c := r.catalogue(s)
 		dir, err := r.Store.Dir(ctx, c)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%w: %w", ErrEnvironment, err)
 		}
 		cfg.Key = "conveyor/" + r.Subject.Path + "/" + c.String()
 		cfg.Build = func(ctx context.Context, url string) error { return r.prepare(ctx, url, dir) }
 	}
 	db, err := r.Rig.NewDatabase(ctx, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("make the case's database: %w", err)
+		return nil, fmt.Errorf("%w: make the case's database: %w", ErrEnvironment, err)
 	}
 	return db, nil
 }

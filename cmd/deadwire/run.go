@@ -90,7 +90,7 @@ func (f *runFlags) run(ctx context.Context, args []string) (err error) {
 	for _, c := range cases {
 		whole.Totals.Add(c.Verdict)
 	}
-	return errors.Join(f.finish(s, whole, jobs), reporter.Done(whole), conclude(whole))
+	return errors.Join(f.finish(s, whole, jobs), reporter.Done(whole), conclude(whole, runner.Lacking()))
 }
 
 // all runs the jobs, f.parallel at a time, and returns what was run, in order.
@@ -164,11 +164,15 @@ func (f *runFlags) finish(s *session, whole report.Run, jobs []job) error {
 	return errors.Join(report.WriteRun(filepath.Join(s.dir.Path(), "verdict.json"), whole), s.dir.Finish(last))
 }
 
-// conclude turns the verdicts into the exit code.
-func conclude(whole report.Run) error {
+// conclude turns the verdicts into the exit code. What the machine lacked is
+// told from what a case left open.
+func conclude(whole report.Run, lacking error) error {
 	code := whole.Totals.ExitCode()
-	if whole.Interrupted {
+	switch {
+	case whole.Interrupted:
 		code = verdict.ExitInterrupted
+	case lacking != nil && code == verdict.ExitUndetermined:
+		return environment(lacking)
 	}
 	if code == verdict.ExitPass {
 		return nil
