@@ -20,7 +20,7 @@ const (
 	Select = `/* conveyor:select */
 with chunk as (
   select * from card where content_phash is not null and id > $1 order by id limit $2
-), judged as (
+), judged as materialized (
   select c.*, ` + extracted + ` as extracted,
     exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
       or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
