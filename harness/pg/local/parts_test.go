@@ -1,6 +1,7 @@
 package local
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net"
@@ -18,16 +19,28 @@ import (
 	"deadwire/harness/pg/cluster"
 )
 
-func lookHere(t *testing.T) (*account, *binaries) {
+// fakeInit is an initdb that makes just enough of a data folder.
+const fakeInit = `#!/bin/sh
+for a; do case $a in --pgdata=*) d=${a#*=};; esac; done
+mkdir -p "$d/base" "$d/pg_wal" && echo 15 >"$d/PG_VERSION" && : >"$d/postgresql.conf"
+`
+
+// fakeInstallation returns an installation whose initdb takes no time.
+func fakeInstallation(t *testing.T) (*account, *binaries) {
 	t.Helper()
-	as, b, err := New(Options{}).look(t.Context())
+	as, err := chooseAccount()
 	assert.NilError(t, err)
-	return as, b
+	dir, err := os.MkdirTemp("", "deadwire-fake-") // not t.TempDir: an unprivileged user enters it
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, os.RemoveAll(dir)) })
+	assert.NilError(t, os.Chmod(dir, 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "initdb"), []byte(fakeInit), 0o755))
+	return as, &binaries{dir: dir, version: pg.Version{Major: 15}}
 }
 
 func TestCacheIsFilledOnceAndMendsItself(t *testing.T) {
 	t.Parallel()
-	as, b := lookHere(t)
+	as, b := fakeInstallation(t)
 	c, err := openCache(t.TempDir(), as)
 	assert.NilError(t, err)
 	clone := func() (string, pg.Password) {
@@ -60,7 +73,7 @@ func TestCacheIsFilledOnceAndMendsItself(t *testing.T) {
 
 func TestCacheIgnoresWhatAKilledBuildLeft(t *testing.T) {
 	t.Parallel()
-	as, b := lookHere(t)
+	as, b := fakeInstallation(t)
 	c, err := openCache(t.TempDir(), as)
 	assert.NilError(t, err)
 	assert.NilError(t, os.MkdirAll(filepath.Join(c.entry(b)+".half", "data", "base"), 0o700))
@@ -87,7 +100,9 @@ func TestATakenPortIsTold(t *testing.T) {
 
 func startServer(t *testing.T) *server {
 	t.Helper()
-	started, err := New(Options{}).Start(t.Context(), pg.Config{Dir: t.TempDir(), CacheDir: t.TempDir()})
+	base, err := os.UserCacheDir()
+	assert.NilError(t, err)
+	started, err := New(Options{}).Start(t.Context(), pg.Config{Dir: t.TempDir(), CacheDir: filepath.Join(base, "deadwire", "test")})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.Check(t, started.Stop(context.Background())) })
 	return started.(*server)
@@ -192,7 +207,7 @@ func TestThinKeepsTheContent(t *testing.T) {
 	for _, name := range []string{path, copied} {
 		got, err := os.ReadFile(name)
 		assert.NilError(t, err)
-		assert.DeepEqual(t, got, content)
+		assert.Assert(t, bytes.Equal(got, content), "%s differs", name)
 		info, err := os.Stat(name)
 		assert.NilError(t, err)
 		assert.Assert(t, info.Sys().(*syscall.Stat_t).Blocks*512 < 1<<20, "%s is not sparse", name)
