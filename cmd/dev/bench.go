@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"time"
@@ -15,9 +16,13 @@ import (
 
 // Row is a benchmark: one thing that is measured, or one comparison of it.
 type Row struct {
-	Name  string // group/what, such as pgbench-c1/watch
-	Unit  string
-	Limit string // the target, in words: it is judged by the reader
+	Name string // group/what, such as pgbench-c1/watch
+	Unit string
+	// Against is the row of the same group that the ratio is taken against;
+	// default the group's first. Added compares what both add to the first.
+	Against string
+	Added   bool
+	Limit   string // of the ratio, in words: it is judged by the reader
 	// Prepare sets up what is measured, once, before the first round. The
 	// returned function gives one value per call.
 	Prepare func(context.Context, *Bench) (Measure, error)
@@ -142,27 +147,61 @@ func (b *Bench) group(ctx context.Context, group []Row) []Result {
 	return results
 }
 
-// printTable shows each row's median, spread and ratio to the first row of its
-// group, which is the yardstick.
+// printTable shows each row's median and spread, and its ratio to another row:
+// the median over the rounds, since both were measured in each of them.
 func printTable(out io.Writer, results []Result) {
-	fmt.Fprintf(out, "%-26s %12s %-8s %9s %9s %7s  %s\n", "row", "median", "unit", "min", "max", "ratio", "target")
-	var yardstick float64
-	group := ""
+	fmt.Fprintf(out, "%-22s %12s %-5s %10s %10s %7s  %s\n", "row", "median", "unit", "min", "max", "ratio", "to, and target")
 	for _, r := range results {
 		if len(r.Values) == 0 {
-			fmt.Fprintf(out, "%-26s not measured: %v\n", r.Name, r.Err)
+			fmt.Fprintf(out, "%-22s not measured: %v\n", r.Name, r.Err)
 			continue
 		}
-		middle := median(r.Values)
-		if path.Dir(r.Name) != group {
-			group, yardstick = path.Dir(r.Name), middle
-		}
-		fmt.Fprintf(out, "%-26s %12.3f %-8s %9.3f %9.3f %7.2f  %s\n",
-			r.Name, middle, r.Unit, slices.Min(r.Values), slices.Max(r.Values), middle/yardstick, r.Limit)
+		ratio, words := r.ratio(results)
+		fmt.Fprintf(out, "%-22s %12.3f %-5s %10.3f %10.3f %7.2f  %s\n",
+			r.Name, median(r.Values), r.Unit, slices.Min(r.Values), slices.Max(r.Values), ratio, words)
 	}
 }
 
+// ratio compares r with the row that it names, round by round, and says so in
+// words; NaN when that row has no values.
+func (r Result) ratio(results []Result) (float64, string) {
+	first := find(results, func(other Result) bool { return path.Dir(other.Name) == path.Dir(r.Name) })
+	other := first
+	if r.Against != "" {
+		other = find(results, func(other Result) bool { return other.Name == r.Against })
+	}
+	var ratios []float64
+	for i, value := range r.Values {
+		if i >= len(other.Values) || i >= len(first.Values) {
+			break
+		}
+		base := other.Values[i]
+		if r.Added {
+			value, base = value-first.Values[i], base-first.Values[i]
+		}
+		ratios = append(ratios, value/base)
+	}
+	words := path.Base(other.Name)
+	if r.Added {
+		words = "added, to " + words
+	}
+	if r.Limit != "" {
+		words += ", " + r.Limit
+	}
+	return median(ratios), words
+}
+
+func find(results []Result, match func(Result) bool) Result {
+	if at := slices.IndexFunc(results, match); at >= 0 {
+		return results[at]
+	}
+	return Result{}
+}
+
 func median(values []float64) float64 {
+	if len(values) == 0 {
+		return math.NaN()
+	}
 	sorted := slices.Sorted(slices.Values(values))
 	middle := len(sorted) / 2
 	if len(sorted)%2 == 1 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -68,8 +69,24 @@ func TestRowsOfAGroupTakeTurns(t *testing.T) {
 	assert.Equal(t, order.String(), " g/a g/b g/a g/b g/a g/b h/c h/c h/c-h/c-g/b-g/a")
 	var out bytes.Buffer
 	printTable(&out, results)
-	assert.Check(t, is.Contains(out.String(), "g/b                               4.000 ms           3.000     8.000    2.00"))
-	assert.Check(t, is.Contains(out.String(), "g/broken                   not measured: not here"))
+	lines := strings.Split(out.String(), "\n")
+	assert.DeepEqual(t, strings.Fields(lines[3]), []string{"g/b", "4.000", "ms", "3.000", "8.000", "4.00", "a"}) // of 4, 1/3 and 4
+	assert.DeepEqual(t, strings.Fields(lines[2]), []string{"g/broken", "not", "measured:", "not", "here"})
+}
+
+func TestRatiosAreTakenRoundByRound(t *testing.T) {
+	t.Parallel()
+	results := []Result{
+		{Row: Row{Name: "g/direct"}, Values: []float64{1, 2, 3}},
+		{Row: Row{Name: "g/other"}, Values: []float64{2, 4, 5}},
+		{Row: Row{Name: "g/ours", Against: "g/other", Added: true, Limit: "<= 1.25"}, Values: []float64{2, 3, 6}},
+		{Row: Row{Name: "h/lost", Against: "g/absent"}, Values: []float64{1}},
+	}
+	ratio, words := results[2].ratio(results)
+	assert.Equal(t, ratio, 1.0) // of 1/1, 1/2 and 3/2
+	assert.Equal(t, words, "added, to other, <= 1.25")
+	ratio, _ = results[3].ratio(results)
+	assert.Check(t, math.IsNaN(ratio))
 }
 
 func TestParseReadsPgbench(t *testing.T) {

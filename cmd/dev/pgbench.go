@@ -12,33 +12,32 @@ import (
 	"strconv"
 )
 
+// opener starts a way to the server and returns its address.
+type opener func(*Bench, context.Context, *server) (string, error)
+
+func directPath(_ *Bench, _ context.Context, s *server) (string, error) {
+	return s.Address().HostPort(), nil
+}
+
 // pgbenchRows compares the ways to a server: latency of one client, throughput
 // of eight.
 func pgbenchRows() []Row {
-	direct := func(_ context.Context, s *server) (string, error) { return s.Address().HostPort(), nil }
-	paths := []struct {
-		name             string
-		open             func(*Bench, context.Context, *server) (string, error)
-		latency, through string
-	}{
-		{"direct", func(_ *Bench, ctx context.Context, s *server) (string, error) { return direct(ctx, s) }, "", ""},
-		{"haproxy", (*Bench).haproxyPath, "", ""},
-		{"toxiproxy", (*Bench).toxiproxyPath, "", ""},
-		{"watch", (*Bench).watchPath, "added <= 1.25 haproxy's, <= 0.6 toxiproxy's", ">= haproxy"},
-		{"through", (*Bench).throughPath, "", ">= 0.7 toxiproxy"},
+	return []Row{
+		pgbenchRow(Row{Name: "pgbench-c1/direct", Unit: "ms"}, 1, directPath),
+		pgbenchRow(Row{Name: "pgbench-c1/haproxy", Unit: "ms"}, 1, (*Bench).haproxyPath),
+		pgbenchRow(Row{Name: "pgbench-c1/toxiproxy", Unit: "ms"}, 1, (*Bench).toxiproxyPath),
+		pgbenchRow(Row{Name: "pgbench-c1/watch", Unit: "ms", Against: "pgbench-c1/haproxy", Added: true, Limit: "<= 1.25 (and <= 0.6 of toxiproxy's)"}, 1, (*Bench).watchPath),
+		pgbenchRow(Row{Name: "pgbench-c1/through", Unit: "ms", Against: "pgbench-c1/toxiproxy", Added: true}, 1, (*Bench).throughPath),
+		pgbenchRow(Row{Name: "pgbench-c8/direct", Unit: "tps"}, 8, directPath),
+		pgbenchRow(Row{Name: "pgbench-c8/haproxy", Unit: "tps"}, 8, (*Bench).haproxyPath),
+		pgbenchRow(Row{Name: "pgbench-c8/toxiproxy", Unit: "tps"}, 8, (*Bench).toxiproxyPath),
+		pgbenchRow(Row{Name: "pgbench-c8/watch", Unit: "tps", Against: "pgbench-c8/haproxy", Limit: ">= 1"}, 8, (*Bench).watchPath),
+		pgbenchRow(Row{Name: "pgbench-c8/through", Unit: "tps", Against: "pgbench-c8/toxiproxy", Limit: ">= 0.7"}, 8, (*Bench).throughPath),
 	}
-	var list []Row
-	for _, p := range paths {
-		list = append(list, pgbenchRow("pgbench-c1/"+p.name, "ms", p.latency, 1, p.open))
-	}
-	for _, p := range paths {
-		list = append(list, pgbenchRow("pgbench-c8/"+p.name, "tps", p.through, 8, p.open))
-	}
-	return list
 }
 
-func pgbenchRow(name, unit, limit string, clients int, open func(*Bench, context.Context, *server) (string, error)) Row {
-	return Row{Name: name, Unit: unit, Limit: limit, Prepare: func(ctx context.Context, b *Bench) (Measure, error) {
+func pgbenchRow(row Row, clients int, open opener) Row {
+	row.Prepare = func(ctx context.Context, b *Bench) (Measure, error) {
 		s, err := b.sharedServer(ctx)
 		if err != nil {
 			return nil, err
@@ -55,9 +54,10 @@ func pgbenchRow(name, unit, limit string, clients int, open func(*Bench, context
 			if err != nil {
 				return 0, err
 			}
-			return parse(out.String(), unit)
+			return parse(out.String(), row.Unit)
 		}, nil
-	}}
+	}
+	return row
 }
 
 // pgbench runs pgbench against addr; its report goes to out.

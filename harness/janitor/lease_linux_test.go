@@ -1,0 +1,106 @@
+package janitor
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestAFolderCanBeOwnedBeforeItExists(t *testing.T) {
+	t.Parallel()
+	root, base := newRoot(t), t.TempDir()
+	lease, err := Acquire(root)
+	assert.NilError(t, err)
+	path := filepath.Join(base, "data")
+	assert.NilError(t, lease.OwnDir(path))
+	assert.NilError(t, os.MkdirAll(filepath.Join(path, "base"), 0o700))
+
+	// What a sweep finds once the run is dead, without the lock.
+	copied := here()
+	copied.Token = lease.token
+	assert.NilError(t, os.Rename(lease.path, lease.path+".held"))
+	deadLease(t, root, copied, Item{Kind: kindDir, Value: path})
+	swept, err := Sweep(t.Context(), root)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, swept.Dirs, []string{path})
+	entries, err := os.ReadDir(base)
+	assert.NilError(t, err)
+	assert.Equal(t, len(entries), 0, "folder or mark was left")
+	assert.NilError(t, os.Rename(lease.path+".held", lease.path))
+	assert.NilError(t, lease.Release())
+}
+
+func TestReleaseLeavesNothing(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	lease, err := Acquire(root)
+	assert.NilError(t, err)
+	dir := t.TempDir()
+	assert.NilError(t, lease.OwnDir(dir))
+	assert.ErrorIs(t, lease.OwnDir(dir), os.ErrExist)
+	assert.ErrorContains(t, lease.Own(kindDir, "/"), "method of its own")
+	assert.NilError(t, lease.Release())
+	assert.NilError(t, lease.Release())
+	assert.ErrorIs(t, lease.Own("container", "c1"), os.ErrClosed)
+	_, err = os.Stat(filepath.Join(dir, MarkerName))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	assertNoLease(t, root)
+}
+
+func TestAProcessThatEndedCannotBeOwned(t *testing.T) {
+	t.Parallel()
+	lease, err := Acquire(newRoot(t))
+	assert.NilError(t, err)
+	defer func() { assert.Check(t, lease.Release()) }()
+	cmd := exec.Command("true")
+	assert.NilError(t, cmd.Run())
+	assert.ErrorIs(t, lease.OwnProcess(cmd.Process.Pid), ErrGone)
+}
+
+func TestATornLineIsLeftOut(t *testing.T) {
+	t.Parallel()
+	whole, err := json.Marshal(here())
+	assert.NilError(t, err)
+	_, items, err := read(strings.NewReader(string(whole) + "\n" + `{"kind":"other","value":"x"}` + "\n" + `{"kind":"process","pid":`))
+	assert.NilError(t, err)
+	assert.DeepEqual(t, items, []Item{{Kind: "other", Value: "x"}})
+	_, _, err = read(strings.NewReader("not a lease"))
+	assert.ErrorContains(t, err, schema)
+}
+
+func TestAFolderThatOthersMayWriteToIsRefused(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	assert.NilError(t, os.Mkdir(root, 0o700))
+	assert.NilError(t, os.Chmod(root, 0o777))
+	_, err := Acquire(root)
+	assert.ErrorContains(t, err, "others may write")
+	_, err = Sweep(t.Context(), root)
+	assert.ErrorContains(t, err, "others may write")
+}
+
+func TestAnOldStillbornLeaseIsRemoved(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	assert.NilError(t, os.Mkdir(root, 0o700))
+	old, fresh, other := filepath.Join(root, "new-1"), filepath.Join(root, "new-2"), filepath.Join(root, "notes")
+	for _, path := range []string{old, fresh, other} {
+		assert.NilError(t, os.WriteFile(path, nil, 0o600))
+	}
+	past := time.Now().Add(-2 * newLeaseMax)
+	assert.NilError(t, os.Chtimes(old, past, past))
+	_, err := Sweep(t.Context(), root)
+	assert.NilError(t, err)
+	_, err = os.Stat(old)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	for _, path := range []string{fresh, other} {
+		_, err = os.Stat(path)
+		assert.NilError(t, err)
+	}
+}
