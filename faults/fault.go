@@ -67,6 +67,8 @@ type Target struct {
 	Admin func(context.Context) (*pgx.Conn, error)
 	// Database is the name of the case's own database.
 	Database string
+	// Own records a thing that must not outlive the run; may be nil.
+	Own func(kind, value string) error
 	// ServerIsOurs: the case has the server to itself and may stop or crash it.
 	ServerIsOurs bool
 }

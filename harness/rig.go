@@ -21,6 +21,8 @@ const stopMax = 30 * time.Second
 type Owner interface {
 	OwnProcess(pid int) error
 	OwnDir(path string) error
+	// Own records a thing of another kind, such as a cgroup.
+	Own(kind, value string) error
 }
 
 // Config says what a rig is made of.
@@ -46,9 +48,8 @@ type Rig struct {
 	log    *os.File
 	logMu  sync.Mutex
 
-	mu     sync.Mutex
-	closed bool
-	stops  []func(context.Context) error // last added goes first
+	mu    sync.Mutex
+	stops []func(context.Context) error // last added goes first
 }
 
 // New starts the shared server and Toxiproxy. What it began before an error is
@@ -79,6 +80,9 @@ func (r *Rig) start(ctx context.Context) (err error) {
 	r.onClose(r.proxy.Close)
 	return nil
 }
+
+// Owner returns who keeps account of what must not outlive the run; may be nil.
+func (r *Rig) Owner() Owner { return r.cfg.Owner }
 
 // Server returns the server that cases share.
 func (r *Rig) Server() pg.Server { return r.shared.Server }

@@ -19,9 +19,8 @@ type server struct {
 	databases *pg.Databases
 	dir       string
 
-	mu     sync.Mutex
-	lanes  map[*Lane]struct{}
-	failed error // of writing the log
+	mu    sync.Mutex
+	lanes map[*Lane]struct{}
 }
 
 // startServer starts one more server in a private folder. The folder's name is

@@ -72,6 +72,9 @@ func (a *attempt) target(n int) faults.Target {
 		Journal: a.lane.Journal, Admin: a.database.Admin, Database: a.database.Name(), ServerIsOurs: a.database.OwnServer(),
 		Subject: func() *subject.Instance { return a.instance },
 	}
+	if owner := a.runner.Rig.Owner(); owner != nil {
+		t.Own = owner.Own
+	}
 	if a.runner.Subject.Seam && len(a.scenario.Command) == 0 {
 		t.Seam = &a.seam
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"deadwire/faults/catalog"
+	"deadwire/faults/process"
 	"deadwire/harness"
 	"deadwire/harness/janitor"
 	"deadwire/harness/pg"
@@ -77,7 +78,7 @@ func (f *common) open(ctx context.Context) (s *session, err error) {
 			err = errors.Join(err, s.close(ctx))
 		}
 	}()
-	if _, err := janitor.Sweep(ctx, ""); err != nil {
+	if _, err := janitor.Sweep(ctx, "", janitor.Remover{Kind: process.CgroupKind, Remove: process.RemoveCgroup}); err != nil {
 		// What is left is not worth refusing to work for, but worth a word.
 		fmt.Fprintln(os.Stderr, "deadwire: sweep after an earlier run:", err)
 	}

@@ -92,16 +92,17 @@ func (Crash) Expects() []faults.Expectation {
 
 // Inject implements faults.Fault. It returns once the server takes sessions again.
 func (f Crash) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
-	for _, s := range t.Sessions(f.Session) {
-		pid := s.BackendPID()
-		rec.Record(event.Event{Kind: event.ServerChanged, PID: pid, Step: &event.Step{Name: "crash", Note: "SIGKILL to one backend"}})
-		if err := t.Server.CrashBackend(ctx, pid); err != nil {
-			return noHeal, err
-		}
-		t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("backend %d", pid))
-		return noHeal, nil
+	victims := t.Sessions(f.Session)
+	if len(victims) == 0 {
+		return noHeal, fmt.Errorf("no live session has the role %q", f.Session)
 	}
-	return noHeal, fmt.Errorf("no live session has the role %q", f.Session)
+	pid := victims[0].BackendPID()
+	rec.Record(event.Event{Kind: event.ServerChanged, PID: pid, Step: &event.Step{Name: "crash", Note: "SIGKILL to one backend"}})
+	if err := t.Server.CrashBackend(ctx, pid); err != nil {
+		return noHeal, err
+	}
+	t.Bit(rec, f, victims[0].ID(), 0, fmt.Sprintf("backend %d", pid))
+	return noHeal, nil
 }
 
 // Restart stops and starts the case's own server.

@@ -47,7 +47,7 @@ func (f Memory) Inject(ctx context.Context, t faults.Target, rec event.Recorder)
 	var group cgroup
 	heal := atMarker(ctx, t, func(ctx context.Context, m faults.Marker) error {
 		var err error
-		group, err = newCgroup("deadwire-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(m.PID), limit)
+		group, err = newCgroup(t.Own, "deadwire-"+strconv.Itoa(os.Getpid())+"-"+strconv.Itoa(m.PID), limit)
 		how := "cgroup " + group.version
 		if err == nil {
 			err = group.add(m.PID)
@@ -115,10 +115,15 @@ func cgroupPlaces() []struct{ version, root, limit, swap string } {
 	}
 }
 
-func newCgroup(name string, limitMB int) (cgroup, error) {
+func newCgroup(own func(kind, value string) error, name string, limitMB int) (cgroup, error) {
 	var errs []error
 	for _, place := range cgroupPlaces() {
 		g := cgroup{dir: filepath.Join(place.root, name), version: place.version, once: &sync.Once{}}
+		if own != nil {
+			if err := own(CgroupKind, g.dir); err != nil {
+				return cgroup{}, err
+			}
+		}
 		if err := os.Mkdir(g.dir, 0o755); err != nil {
 			errs = append(errs, err)
 			continue
@@ -156,21 +161,28 @@ func (g cgroup) remove(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	g.once.Do(func() {
-		err = wait.For(ctx, "cgroup "+g.dir+" to empty", func(context.Context) wait.Answer {
-			if err := os.Remove(g.dir); err != nil && !os.IsNotExist(err) {
-				return wait.NotYet("%v", err)
-			}
-			return wait.Done()
-		})
-	})
+	g.once.Do(func() { err = RemoveCgroup(ctx, g.dir) })
 	return err
+}
+
+// CgroupKind is the kind under which cgroups are owned.
+const CgroupKind = "cgroup"
+
+// RemoveCgroup removes a control group, once its processes are gone. One that
+// does not exist is no error.
+func RemoveCgroup(ctx context.Context, dir string) error {
+	return wait.For(ctx, "cgroup "+dir+" to empty", func(context.Context) wait.Answer {
+		if err := os.Remove(dir); err != nil && !os.IsNotExist(err) {
+			return wait.NotYet("%v", err)
+		}
+		return wait.Done()
+	})
 }
 
 // CeilingMeans says how a memory ceiling would be enforced on this machine; the
 // error says why only a watcher can.
 func CeilingMeans() (string, error) {
-	g, err := newCgroup("deadwire-probe-"+strconv.Itoa(os.Getpid()), 64)
+	g, err := newCgroup(nil, "deadwire-probe-"+strconv.Itoa(os.Getpid()), 64)
 	if err != nil {
 		return "", fmt.Errorf("no cgroup of our own, so a watcher kills at the ceiling: %w", err)
 	}

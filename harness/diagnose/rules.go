@@ -39,6 +39,11 @@ func Lookup(id string) (Rule, bool) {
 }
 
 func catalogue() []Rule {
+	return slices.Concat(forkRules(), serverRules(), networkRules(), ordinaryRules())
+}
+
+// forkRules: sessions in more than one process.
+func forkRules() []Rule {
 	return []Rule{
 		{
 			ID: "fork.inherited-terminate", Family: "F03",
@@ -65,6 +70,12 @@ func catalogue() []Rule {
 			Tells:    "Terminate by the connecting pid, and later requests on the same socket by another.",
 			Mend:     "Connect after daemonising or forking, in the process that will use the session.",
 		},
+	}
+}
+
+// serverRules: sessions that the server ended or refused.
+func serverRules() []Rule {
+	return []Rule{
 		{
 			ID: "backend.admin-terminate", Family: "F08",
 			Sentence: "PostgreSQL ended the session on an administrator's order or because it was shutting down (57P01).",
@@ -89,6 +100,12 @@ func catalogue() []Rule {
 			Tells:    "ErrorResponse 53300 in answer to the start-up message.",
 			Mend:     "Budget pool sizes as server limit divided by processes; look for sessions that are never given back.",
 		},
+	}
+}
+
+// networkRules: what happens on the way, and to a COMMIT on it.
+func networkRules() []Rule {
+	return []Rule{
 		{
 			ID: "network.closed", Family: "F14",
 			Sentence: "Something on the way closed the session cleanly (FIN): neither end had asked for it.",
@@ -113,6 +130,12 @@ func catalogue() []Rule {
 			Tells:    "COMMIT sent, no CommandComplete delivered; whether the server produced one decides.",
 			Mend:     "Report \"outcome unknown\"; before repeating look the work up by an idempotency key, or ask pg_xact_status.",
 		},
+	}
+}
+
+// ordinaryRules: endings that are as they should be, and what is left over.
+func ordinaryRules() []Rule {
+	return []Rule{
 		{
 			ID: "process.died", Ordinary: true,
 			Sentence: "The process that held the session ended, and the kernel closed its socket.",
