@@ -65,6 +65,22 @@ func (b bench) start(t *testing.T, options subject.Options, path string, args ..
 	return i
 }
 
+// startWithInput also returns a function that writes one byte to the subject.
+func (b bench) startWithInput(t *testing.T, path string, args ...string) (release func(), i *subject.Instance) {
+	t.Helper()
+	theirs, ours, err := os.Pipe()
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = ours.Close() })
+	i, err = subject.Start(t.Context(), subject.Command{Path: path, Args: args, Stdin: theirs},
+		subject.Options{Recorder: b.journal, Witness: b.witness})
+	assert.NilError(t, errors.Join(err, theirs.Close()))
+	t.Cleanup(func() { assert.NilError(t, i.Close(context.WithoutCancel(t.Context()))) })
+	return func() {
+		_, err := ours.Write([]byte("."))
+		assert.NilError(t, err)
+	}, i
+}
+
 func (b bench) await(t *testing.T, what string, match func(event.Event) bool) event.Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -175,39 +191,42 @@ func TestDescendantsAreKnownParentsFirst(t *testing.T) {
 }
 
 const codesScript = `
-import os, sys, time
+import os
 for code in range(20):
     child = os.fork()
     if child == 0:
-        time.sleep(0.05)
+        os.read(0, 1)
         os._exit(code)
+    os.write(1, b"code %d %d\n" % (child, code))
     os.waitpid(child, 0)
-    print("code", child, code, flush=True)
-print("done", 0, flush=True)
 `
 
 func TestExitCodesOfProcessesThatOthersReap(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, b bench) {
-		i := b.start(t, subject.Options{}, python, "-c", codesScript)
-		b.number(t, "done")
-		assert.NilError(t, i.Close(t.Context()))
-		for _, e := range b.all(printed("code ")) {
-			var pid, code int
-			_, err := fmt.Sscanf(e.Output.Text, "code %d %d", &pid, &code)
+		release, i := b.startWithInput(t, python, "-c", codesScript)
+		for code := range 20 {
+			line := b.await(t, "a child", func(e event.Event) bool {
+				return printed("code ")(e) && strings.HasSuffix(e.Output.Text, " "+strconv.Itoa(code))
+			}).Output.Text
+			pid, err := strconv.Atoi(strings.Fields(line)[1])
 			assert.NilError(t, err)
-			exits := b.all(ofKind(event.ProcessExited, pid))
-			assert.Equal(t, len(exits), 1)
-			assert.Assert(t, exits[0].Process.Code != nil, "code of pid %d unknown", pid)
-			assert.Equal(t, *exits[0].Process.Code, code)
+			b.await(t, "its start", ofKind(event.ProcessStarted, pid))
+			release()
+			exit := b.await(t, "its exit", ofKind(event.ProcessExited, pid))
+			assert.Assert(t, exit.Process.Code != nil, "code of pid %d unknown", pid)
+			assert.Equal(t, *exit.Process.Code, code)
 		}
+		exit, err := i.Wait(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, exit, subject.Exit{})
 	})
 }
 
 func TestExecOfAnotherProgramIsRecorded(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, b bench) {
-		i := b.start(t, subject.Options{}, "/bin/sh", "-c", "sleep 0.05; exec /bin/sleep 60")
+		i := b.start(t, subject.Options{}, "/bin/sh", "-c", "/bin/sleep 60 & exec /bin/sleep 60")
 		e := b.await(t, "exec", ofKind(event.ProcessExeced, i.PID()))
 		assert.DeepEqual(t, e.Process.Argv, []string{"/bin/sleep", "60"})
 		started := b.await(t, "sleep", func(e event.Event) bool {
@@ -328,9 +347,10 @@ func TestOwnerIsToldOfEachProcessBeforeItsStart(t *testing.T) {
 	t.Parallel()
 	modes(t, func(t *testing.T, b bench) {
 		o := &owner{journal: b.journal, pids: map[int]int64{}}
-		i := b.start(t, subject.Options{Owner: o}, "/bin/sh", "-c", "sleep 0.05 & wait")
-		_, err := i.Wait(t.Context())
-		assert.NilError(t, err)
+		i := b.start(t, subject.Options{Owner: o}, "/bin/sh", "-c", "sleep 60 & wait")
+		b.await(t, "the child", func(e event.Event) bool {
+			return e.Kind == event.ProcessStarted && e.PID != i.PID()
+		})
 		assert.NilError(t, i.Close(t.Context()))
 		started := b.all(func(e event.Event) bool { return e.Kind == event.ProcessStarted })
 		assert.Equal(t, len(started), 2)

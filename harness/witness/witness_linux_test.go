@@ -105,12 +105,31 @@ func (s *server) serve(id event.SessionID, conn net.Conn) {
 
 func (s *server) start(t *testing.T, path string, args []string, env ...string) *subject.Instance {
 	t.Helper()
-	i, err := subject.Start(t.Context(),
-		subject.Command{Path: path, Args: args, Env: append(os.Environ(), env...)},
+	return s.startWith(t, subject.Command{Path: path, Args: args, Env: append(os.Environ(), env...)})
+}
+
+func (s *server) startWith(t *testing.T, command subject.Command) *subject.Instance {
+	t.Helper()
+	i, err := subject.Start(t.Context(), command,
 		subject.Options{Recorder: s.journal, Witness: s.witness})
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, i.Close(context.WithoutCancel(t.Context()))) })
 	return i
+}
+
+// await returns the nth event of a kind.
+func (s *server) await(t *testing.T, kind event.Kind, nth int) event.Event {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	e, err := s.journal.Await(ctx, 0, string(kind), func(e event.Event) bool {
+		if e.Kind == kind {
+			nth--
+		}
+		return nth == 0
+	})
+	assert.NilError(t, err)
+	return e
 }
 
 func (s *server) finish(t *testing.T, i *subject.Instance) {
@@ -193,40 +212,51 @@ func TestSenderOpenerAndHoldersAreExact(t *testing.T) {
 	}
 }
 
+const holdScript = `
+import os, socket, sys
+host, port = sys.argv[1].split(":")
+s = socket.create_connection((host, int(port)))
+s.recv(1)
+child = os.fork()
+if child == 0:
+    os.read(0, 1)
+    s.close()
+    os.read(0, 1)
+    os._exit(0)
+os.write(1, b"child %d\n" % child)
+os.waitpid(child, 0)
+`
+
 func TestSharingIsRecordedUnderBothWitnesses(t *testing.T) {
 	t.Parallel()
 	for name, disabled := range map[string]bool{"exact": false, "holders": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newServer(t, witness.Options{Disabled: disabled}, "")
-			i := s.start(t, "/usr/bin/python3", []string{"-c", `
-import os, socket, sys, time
-host, port = sys.argv[1].split(":")
-s = socket.create_connection((host, int(port)))
-s.recv(1)
-child = os.fork()
-if child == 0:
-    time.sleep(0.1)
-    s.close()
-    time.sleep(0.1)
-    os._exit(0)
-os.write(1, b"child %d\n" % child)
-os.waitpid(child, 0)
-`, s.address()})
-			s.finish(t, i)
-			var child int
-			_, err := fmt.Sscanf(i.Tail()[0].Text, "child %d", &child)
+			theirs, ours, err := os.Pipe()
 			assert.NilError(t, err)
+			defer ours.Close() //nolint:errcheck // nothing depends on it
+			i := s.startWith(t, subject.Command{
+				Path: "/usr/bin/python3", Args: []string{"-c", holdScript, s.address()}, Stdin: theirs,
+			})
+			assert.NilError(t, theirs.Close())
+
+			shared := s.await(t, event.SessionShared, 1)
 			assert.Equal(t, s.opened(1).Opener, i.PID())
-			var sets [][]int
-			for _, e := range s.journal.Events() {
-				if e.Kind == event.SessionShared {
-					assert.Equal(t, e.Holders.Opener, i.PID())
-					assert.Equal(t, e.Session.N, 1)
-					sets = append(sets, e.Holders.PIDs)
-				}
-			}
-			assert.DeepEqual(t, sets, [][]int{slices.Sorted(slices.Values([]int{i.PID(), child})), {i.PID()}})
+			assert.Equal(t, shared.Holders.Opener, i.PID())
+			assert.Equal(t, len(shared.Holders.PIDs), 2)
+			_, err = ours.WriteString(".")
+			assert.NilError(t, err)
+			alone := s.await(t, event.SessionShared, 2)
+			assert.DeepEqual(t, alone.Holders.PIDs, []int{i.PID()})
+			_, err = ours.WriteString(".")
+			assert.NilError(t, err)
+			s.finish(t, i)
+
+			var child int
+			_, err = fmt.Sscanf(i.Tail()[0].Text, "child %d", &child)
+			assert.NilError(t, err)
+			assert.DeepEqual(t, shared.Holders.PIDs, slices.Sorted(slices.Values([]int{i.PID(), child})))
 			assert.Equal(t, s.witness.Certainty() == witness.Exact, !disabled)
 		})
 	}
