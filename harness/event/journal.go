@@ -61,6 +61,7 @@ func (j *Journal) Record(e Event) {
 	}
 	if len(j.events) == j.max-1 {
 		j.full = true
+		j.dropped++ // e itself: its place is taken by the notice
 		e = Event{Kind: JournalFull}
 	}
 	if e.At == 0 {
@@ -92,7 +93,7 @@ func (j *Journal) Err() error {
 	return j.err
 }
 
-// Dropped returns how many events came after the journal was full.
+// Dropped returns how many events were not kept because the journal was full.
 func (j *Journal) Dropped() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
