@@ -85,9 +85,10 @@ func Conf(version pg.Version, place Place, own map[string]string) (string, error
 		}
 	}
 	for name, value := range map[string]string{
-		"listen_addresses":        "127.0.0.1",
-		"port":                    fmt.Sprint(place.Port),
-		"unix_socket_directories": place.SocketDir,
+		"listen_addresses": "127.0.0.1",
+		"port":             fmt.Sprint(place.Port),
+		// A list, in which a path with a comma has to stand in quotes.
+		"unix_socket_directories": `"` + strings.ReplaceAll(place.SocketDir, `"`, `""`) + `"`,
 	} {
 		values[name], fixed[name] = value, true
 	}

@@ -20,7 +20,7 @@ func TestConf(t *testing.T) {
 		own      map[string]string
 		has, not []string
 	}{
-		"listens where it is told": {major: 15, has: []string{"port = '20001'", "unix_socket_directories = '/tmp/x'", "listen_addresses = '127.0.0.1'"}},
+		"listens where it is told": {major: 15, has: []string{"port = '20001'", `unix_socket_directories = '"/tmp/x"'`, "listen_addresses = '127.0.0.1'"}},
 		"is durable but for fsync": {major: 15, has: []string{"fsync = 'off'", "synchronous_commit = 'on'"}},
 		"version 13 lacks a name":  {major: 13, not: []string{"min_dynamic_shared_memory"}},
 		"version 14 has it":        {major: 14, has: []string{"min_dynamic_shared_memory = '16MB'"}},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -39,7 +40,7 @@ func (h *home) socket() string { return filepath.Join(h.dir, "socket") }
 // private folder under the system's temporary one: a run's own folder is often
 // closed to others, and its path too long for a socket. dir may be "".
 func newHome(dir string, as *account) (*home, error) {
-	if dir != "" && as.reaches(dir) && len(filepath.Join(dir, "socket")) <= socketDirBytesMax {
+	if dir != "" && as.reaches(dir) && fitsSocket(dir) {
 		return furnished(&home{dir: dir}, as)
 	}
 	base, err := tempBase(as)
@@ -60,16 +61,21 @@ func furnished(h *home, as *account) (*home, error) {
 	return h, nil
 }
 
+// fitsSocket reports whether clients can name a socket in a home at dir. They
+// take a path with a comma for a list of hosts.
+func fitsSocket(dir string) bool {
+	return len(filepath.Join(dir, "socket")) <= socketDirBytesMax && !strings.Contains(dir, ",")
+}
+
 // tempBase returns the first folder for temporary files that the account
 // reaches and whose path is short enough.
 func tempBase(as *account) (string, error) {
 	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
-		longest := filepath.Join(base, homePrefix+"4294967295", "socket")
-		if as.reaches(base) && len(longest) <= socketDirBytesMax {
+		if as.reaches(base) && fitsSocket(filepath.Join(base, homePrefix+"4294967295")) {
 			return base, nil
 		}
 	}
-	return "", fmt.Errorf("find a temporary folder: user %s may not enter %s, /tmp or /var/tmp, or their paths are too long for a socket", as.name, os.TempDir())
+	return "", fmt.Errorf("find a temporary folder: user %s may not enter %s, /tmp or /var/tmp, or their paths do not suit a socket", as.name, os.TempDir())
 }
 
 // furnish locks the home and makes its socket folder. The lock file gets its

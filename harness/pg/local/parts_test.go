@@ -124,7 +124,8 @@ func TestHomeIsInsideTheGivenFolderWhenThatCanBe(t *testing.T) {
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, os.RemoveAll(given)) }()
 	deep := filepath.Join(given, strings.Repeat("d", socketDirBytesMax))
-	assert.NilError(t, os.Mkdir(deep, 0o700))
+	comma := filepath.Join(given, "a,b")
+	assert.NilError(t, errors.Join(os.Mkdir(deep, 0o700), os.Mkdir(comma, 0o700)))
 
 	inside, err := newHome(given, ourselves)
 	assert.NilError(t, err)
@@ -133,12 +134,14 @@ func TestHomeIsInsideTheGivenFolderWhenThatCanBe(t *testing.T) {
 	_, err = os.Stat(given)
 	assert.NilError(t, err, "the given folder is the caller's")
 
-	outside, err := newHome(deep, ourselves)
-	assert.NilError(t, err)
-	assert.Assert(t, outside.temp && len(outside.socket()) <= socketDirBytesMax)
-	assert.NilError(t, outside.remove())
-	_, err = os.Stat(outside.dir)
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	for _, unfit := range []string{deep, comma} {
+		outside, err := newHome(unfit, ourselves)
+		assert.NilError(t, err)
+		assert.Assert(t, outside.temp && fitsSocket(outside.dir))
+		assert.NilError(t, outside.remove())
+		_, err = os.Stat(outside.dir)
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	}
 }
 
 func TestAccountReaches(t *testing.T) {

@@ -134,18 +134,15 @@ func (s *server) Stop(ctx context.Context) error {
 	return nil
 }
 
-// endProcess asks the postmaster to end, more roughly each time.
+// endProcess asks the postmaster to end, more roughly each time. Having had to
+// is no error.
 func (s *server) endProcess(ctx context.Context) error {
-	lasting := context.WithoutCancel(ctx)
 	err := s.endWithin(ctx, fastTimeout, syscall.SIGINT)
-	if p := s.current(); p == nil || p.dead() {
-		return err
-	}
 	for _, signal := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGKILL} {
-		err = errors.Join(err, s.endWithin(lasting, quitTimeout, signal))
-		if s.current().dead() {
+		if p := s.current(); p == nil || p.dead() {
 			return err
 		}
+		err = s.endWithin(context.WithoutCancel(ctx), quitTimeout, signal)
 	}
 	return err
 }
