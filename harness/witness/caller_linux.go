@@ -108,6 +108,7 @@ func (c *caller) shutdown() (int64, bool) {
 
 func (c *caller) exec() (int64, bool) {
 	c.tree.Execing(c.pid)
+	c.witness.poll.execing()
 	return 0, false
 }
 

@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,11 +14,16 @@ const (
 	pollEvery    = 5 * time.Millisecond
 	shareExact   = 50
 	shareHolders = 10
+	// looksAfterExec are made without a pause beyond pollEvery once a process asked
+	// to exec: between fork and exec it held every descriptor of its parent, and
+	// that it lets go must not be noticed late.
+	looksAfterExec = 10
 )
 
 // poller watches the holder sets of all open sessions. It rests while there are none.
 type poller struct {
 	witness *Witness
+	hot     atomic.Int32 // looks that are to come without a longer pause
 	woken   chan struct{}
 	cancel  context.CancelFunc
 	done    chan struct{}
@@ -28,6 +34,12 @@ func startPoller(w *Witness) *poller {
 	p := &poller{witness: w, woken: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
 	go p.run(ctx)
 	return p
+}
+
+// execing makes the next looks come soon.
+func (p *poller) execing() {
+	p.hot.Store(looksAfterExec)
+	p.wake()
 }
 
 func (p *poller) wake() {
@@ -59,14 +71,25 @@ func (p *poller) run(ctx context.Context) {
 				return
 			}
 		}
-		timer := time.NewTimer(max(pollEvery, time.Since(began)*p.share()))
+		timer := time.NewTimer(p.pause(time.Since(began)))
 		select {
 		case <-timer.C:
+		case <-p.woken:
+			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
 	}
+}
+
+// pause returns how long to rest after a look that took that long.
+func (p *poller) pause(took time.Duration) time.Duration {
+	if p.hot.Load() > 0 {
+		p.hot.Add(-1)
+		return pollEvery
+	}
+	return max(pollEvery, took*p.share())
 }
 
 func (p *poller) share() time.Duration {

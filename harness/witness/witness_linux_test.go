@@ -134,7 +134,7 @@ func (s *server) await(t *testing.T, kind event.Kind, nth int) event.Event {
 
 func (s *server) finish(t *testing.T, i *subject.Instance) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	exit, err := i.Wait(ctx)
 	assert.NilError(t, err)
