@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -25,13 +26,17 @@ import (
 
 const password = "opensesame-k4dR"
 
-// testServer is a PostgreSQL of our own, started by the first test that wants it.
-var testServer = sync.OnceValues(startServer)
+// testServer is a PostgreSQL of our own, started by the first test that wants it;
+// running is the one to stop. A fuzzing worker never wants one.
+var (
+	testServer = sync.OnceValues(startServer)
+	running    atomic.Pointer[server]
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if server, err := testServer(); err == nil {
-		server.stop()
+	if s := running.Load(); s != nil {
+		s.stop()
 	}
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -56,6 +61,7 @@ func startServer() (*server, error) {
 		s.stop()
 		return nil, err
 	}
+	running.Store(s)
 	return s, nil
 }
 
