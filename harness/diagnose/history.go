@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +17,7 @@ const far = time.Duration(1<<63 - 1)
 type process struct {
 	pid, ppid int
 	argv      []string
+	execAt    time.Duration // last exec, 0 for none
 	exited    bool
 	exitAt    time.Duration
 	exitSeq   int64
@@ -40,7 +42,7 @@ type view struct {
 type session struct {
 	number      int
 	front, back *view
-	sharedPIDs  map[int]bool // every pid that was ever seen to hold the subject's end
+	shared      map[int]bool // pids beside the opener that were seen to hold the subject's end
 }
 
 // history is the journal, folded by process and session.
@@ -78,6 +80,9 @@ func fold(events []event.Event) *history {
 		v.add(e)
 	}
 	h.sessions = join(order)
+	for _, s := range h.sessions {
+		h.collectHolders(s)
+	}
 	return h
 }
 
@@ -95,6 +100,9 @@ func (h *history) foldProcess(e event.Event) {
 	}
 	if len(e.Process.Argv) > 0 {
 		p.argv = e.Process.Argv
+	}
+	if e.Kind == event.ProcessExeced {
+		p.execAt = e.At
 	}
 	if e.Kind == event.ProcessExited && !p.exited {
 		p.exited, p.exitAt, p.exitSeq = true, e.At, e.Seq
@@ -150,7 +158,7 @@ func join(views []*view) []*session {
 		case v.id.Place == event.Back:
 			backs = append(backs, v)
 		default:
-			sessions = append(sessions, &session{number: v.id.N, front: v, sharedPIDs: map[int]bool{}})
+			sessions = append(sessions, &session{number: v.id.N, front: v, shared: map[int]bool{}})
 		}
 	}
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.front.opened.At, b.front.opened.At) })
@@ -159,9 +167,6 @@ func join(views []*view) []*session {
 		for _, s := range sessions {
 			backs = s.take(backs, byPID)
 		}
-	}
-	for _, s := range sessions {
-		s.collectHolders()
 	}
 	return sessions
 }
@@ -181,20 +186,55 @@ func (s *session) take(backs []*view, byPID bool) []*view {
 	return backs
 }
 
-func (s *session) collectHolders() {
-	if o := s.opener(); o != 0 {
-		s.sharedPIDs[o] = true
-	}
-	for _, e := range s.front.shared {
+// collectHolders gathers who held the session beside its opener. A process
+// between fork and exec holds every descriptor of its parent for a moment; one
+// that let go with its exec and never sent a byte is no holder.
+func (h *history) collectHolders(s *session) {
+	opener := s.opener()
+	for n, e := range s.front.shared {
 		for _, pid := range e.Holders.PIDs {
-			s.sharedPIDs[pid] = true
+			if pid != opener && !h.passing(s, n, pid) {
+				s.shared[pid] = true
+			}
 		}
 	}
 	for _, e := range s.front.calls {
+		if e.PID != opener && e.Call.Name != event.CallConnect {
+			s.shared[e.PID] = true
+		}
+		// Seen by the process that called, so it may be between fork and exec.
 		for _, pid := range e.Call.Holders {
-			s.sharedPIDs[pid] = true
+			if pid != opener && !h.execedAfter(pid, e.At) {
+				s.shared[pid] = true
+			}
 		}
 	}
+}
+
+// passing reports whether pid, in the nth set of holders, was only on its way
+// from fork to exec: it exec'ed about then, and was later seen without the
+// descriptor while it lived on, or had so short a life that it held nothing of
+// its own.
+func (h *history) passing(s *session, n, pid int) bool {
+	const shortLife = 150 * time.Millisecond
+	if !h.execedAfter(pid, s.front.shared[n].At) {
+		return false
+	}
+	p := h.processes[pid]
+	for _, e := range s.front.shared[n+1:] {
+		if !slices.Contains(e.Holders.PIDs, pid) {
+			return p.exitAt > e.At || e.At-p.execAt < shortLife
+		}
+	}
+	return false
+}
+
+// execedAfter reports whether pid exec'ed after that moment, or so shortly
+// before it that a look at its descriptors may still have been from before.
+func (h *history) execedAfter(pid int, at time.Duration) bool {
+	const lookTakes = 100 * time.Millisecond
+	p := h.processes[pid]
+	return p != nil && p.execAt > 0 && p.execAt > at-lookTakes
 }
 
 func (v *view) backendPID() int {
@@ -238,16 +278,7 @@ func (s *session) closings() []event.Event {
 }
 
 // others returns the pids that held the session beside the opener, ascending.
-func (s *session) others() []int {
-	var pids []int
-	for pid := range s.sharedPIDs {
-		if pid != s.opener() {
-			pids = append(pids, pid)
-		}
-	}
-	slices.Sort(pids)
-	return pids
-}
+func (s *session) others() []int { return slices.Sorted(maps.Keys(s.shared)) }
 
 // holdersAt returns the last known holders at time at, or nil.
 func (s *session) holdersAt(at time.Duration) []int {

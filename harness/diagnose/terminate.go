@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"deadwire/harness/event"
 )
@@ -206,13 +207,10 @@ func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
 // exited nearest to it, provided that no known holder lived on.
 func (h *history) lastToExit(s *session, sign event.Event) *process {
 	var last *process
-	for pid := range s.sharedPIDs {
+	for _, pid := range s.candidates(sign) {
 		p := h.processes[pid]
 		if p == nil || !p.exited || p.exitAt > sign.At+exitWindow {
-			if slices.Contains(s.holdersAt(sign.At), pid) {
-				return nil // a holder that lives on: the FIN has another reason
-			}
-			continue
+			return nil // a holder that lives on: the FIN has another reason
 		}
 		if last == nil || p.exitAt > last.exitAt {
 			last = p
@@ -222,6 +220,42 @@ func (h *history) lastToExit(s *session, sign event.Event) *process {
 		return nil
 	}
 	return last
+}
+
+// candidates returns who may have been the last holder when sign came: the
+// opener, and each other that was a holder in earnest and was not seen to have
+// let go well before.
+func (s *session) candidates(sign event.Event) []int {
+	var pids []int
+	if o := s.opener(); o != 0 {
+		pids = append(pids, o)
+	}
+	for _, pid := range s.others() {
+		if s.heldUntil(pid) >= sign.At-lookWindow {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// lookWindow is how long the last look at the holders may lie behind an ending:
+// a look may see the descriptor gone before the tap sees the FIN.
+const lookWindow = 250 * time.Millisecond
+
+// heldUntil returns when pid was first seen not to hold the session any more,
+// after it had; far when it never was.
+func (s *session) heldUntil(pid int) time.Duration {
+	until := far
+	held := false
+	for _, e := range s.front.shared {
+		switch now := slices.Contains(e.Holders.PIDs, pid); {
+		case now:
+			held, until = true, far
+		case held && until == far:
+			until = e.At
+		}
+	}
+	return until
 }
 
 func (p *process) sayExit() string {
