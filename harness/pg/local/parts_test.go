@@ -206,7 +206,9 @@ func TestThinKeepsTheContent(t *testing.T) {
 	assert.NilError(t, os.WriteFile(path, content, 0o600))
 	assert.NilError(t, thin(path))
 	copied := path + ".copy"
-	assert.NilError(t, copyFile(path, copied, int64(len(content)), &account{}))
+	size, err := copyFile(path, copied, &account{})
+	assert.NilError(t, err)
+	assert.Equal(t, size, int64(len(content)))
 	for _, name := range []string{path, copied} {
 		got, err := os.ReadFile(name)
 		assert.NilError(t, err)
@@ -215,6 +217,20 @@ func TestThinKeepsTheContent(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Assert(t, info.Sys().(*syscall.Stat_t).Blocks*512 < 1<<20, "%s is not sparse", name)
 	}
+}
+
+func TestCopyPortablyCopiesEverything(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	assert.NilError(t, os.WriteFile(path, []byte("content"), 0o600))
+	for range 2 { // over what a first attempt left
+		size, err := copyPortably(path, path+".copy", &account{})
+		assert.NilError(t, err)
+		assert.Equal(t, size, int64(len("content")))
+	}
+	got, err := os.ReadFile(path + ".copy")
+	assert.NilError(t, err)
+	assert.Equal(t, string(got), "content")
 }
 
 func TestEnvironmentHidesOurOwnSettings(t *testing.T) {

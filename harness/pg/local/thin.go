@@ -42,7 +42,8 @@ func thin(path string) (err error) {
 	if err := errors.Join(copyNonZero(to, from), to.Close()); err != nil {
 		return err
 	}
-	return os.Rename(path+".thin", path)
+	// Removed first: ext4 writes a file out to disk that replaces another one.
+	return errors.Join(os.Remove(path), os.Rename(path+".thin", path))
 }
 
 func copyNonZero(to *os.File, from io.Reader) error {
