@@ -84,7 +84,7 @@ func (s *Session) halfClose(side event.Side, why event.Closing) error {
 		return fmt.Errorf("cut session %s: not connected to the server yet", s.id)
 	}
 	s.announce(event.FIN, why, side)
-	return legs[0].CloseWrite()
+	return unlessGone(legs[0].CloseWrite())
 }
 
 // legs returns the subject's leg, and the server's once it exists.
@@ -115,22 +115,26 @@ func (s *Session) claim(manner event.Manner, why event.Closing) bool {
 
 // closeRST ends a connection with RST, whatever is still in its buffers.
 func closeRST(l leg) error {
+	var err error
 	if tcp, ok := l.(*net.TCPConn); ok {
-		if err := tcp.SetLinger(0); err != nil {
-			return errors.Join(err, l.Close())
-		}
+		err = tcp.SetLinger(0)
 	}
-	return l.Close()
+	return errors.Join(unlessGone(err), unlessGone(l.Close()))
 }
 
 // closeFIN ends a connection with FIN. Linux answers a close that leaves received
 // bytes unread with RST (RFC 1122, 4.2.2.13), so those are taken out first.
 func closeFIN(l leg) error {
-	err := l.CloseWrite()
-	if errors.Is(err, syscall.ENOTCONN) || errors.Is(err, net.ErrClosed) {
-		err = nil // the peer was quicker
+	return errors.Join(unlessGone(l.CloseWrite()), unlessGone(discard(l)), unlessGone(l.Close()))
+}
+
+// unlessGone is err, unless it only says that the connection has ended: a peer may
+// answer the first step of a close so fast that the relay finishes it before us.
+func unlessGone(err error) error {
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ENOTCONN) || errors.Is(err, syscall.EINVAL) {
+		return nil
 	}
-	return errors.Join(err, discard(l), l.Close())
+	return err
 }
 
 // discard takes out what has been received, without waiting for more.

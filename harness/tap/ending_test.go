@@ -4,6 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"testing"
 
@@ -177,4 +179,20 @@ func TestRefuse(t *testing.T) {
 		b.tap.Refuse(false)
 		assert.NilError(t, b.connect().Close(b.ctx))
 	}
+}
+
+func TestUnixUpstream(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	socket := filepath.Join(b.server.dir, ".s.PGSQL."+strconv.Itoa(b.server.port))
+	b = newBench(t, upstream(socket), func(c *Config) { c.Network = "unix" })
+	conn := b.connect()
+	s := b.session()
+	_, err := conn.Exec(b.ctx, "select 1")
+	assert.NilError(t, err)
+	assert.NilError(t, s.Cut(CutRST, "f1"))
+	_, err = conn.Exec(b.ctx, "select 1")
+	assert.ErrorContains(t, err, "connection reset by peer")
+	assert.DeepEqual(t, manners(b.end(s)), []string{"frontend rst in idle f1", "backend rst in idle f1"})
+	b.backendGone(s.BackendPID())
 }

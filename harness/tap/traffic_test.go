@@ -142,17 +142,23 @@ func TestCancelIsPaired(t *testing.T) {
 		_, err := conn.Exec(b.ctx, "select pg_sleep(30)")
 		done <- err
 	}()
-	assert.NilError(t, wait.For(b.ctx, "the query", func(context.Context) wait.Answer {
-		if s.State() == event.InQuery {
-			return wait.Done()
-		}
-		return wait.NotYet("%s", s.State())
-	}))
+	b.reaches(s, event.InQuery)
 	assert.NilError(t, conn.PgConn().CancelRequest(b.ctx))
 	assert.Equal(t, sqlstate(<-done), "57014")
 	e := b.await("cancel", func(e event.Event) bool { return e.Kind == event.SessionCancel })
 	assert.Equal(t, e.Session, s.ID())
 	assert.Equal(t, e.Named.BackendPID, s.BackendPID())
+}
+
+// reaches waits until a session is in a state.
+func (b *bench) reaches(s *Session, want event.State) {
+	b.t.Helper()
+	assert.NilError(b.t, wait.For(b.ctx, "session "+string(want), func(context.Context) wait.Answer {
+		if got := s.State(); got != want {
+			return wait.NotYet("%s", got)
+		}
+		return wait.Done()
+	}))
 }
 
 func TestStrangersCancelHasNoSession(t *testing.T) {
@@ -177,18 +183,19 @@ func TestCopyBothWays(t *testing.T) {
 	for i := range 200_000 {
 		fmt.Fprintln(&lines, i)
 	}
-	inCopy := make(chan event.State, 1)
+	held := make(chan struct{})
 	remove := b.tap.AddRule(Rule{
-		Match: func(s *Session, m event.Message) bool { return m.Type == "CopyData" && m.From == event.Frontend },
+		Match: func(_ *Session, m event.Message) bool { return m.Type == "CopyData" && m.From == event.Frontend },
 		Skip:  2, Do: Stall{},
-		Fired: func(s *Session, _ event.Message) { inCopy <- s.State() },
+		Fired: func(*Session, event.Message) { close(held) },
 	})
 	done := make(chan error, 1)
 	go func() {
 		_, err := conn.PgConn().CopyFrom(b.ctx, bytes.NewReader(lines.Bytes()), "copy copied from stdin")
 		done <- err
 	}()
-	assert.Equal(t, <-inCopy, event.InCopy)
+	<-held
+	b.reaches(s, event.InCopy) // pgx does not wait for the server's leave to send data
 	remove()
 	assert.NilError(t, <-done)
 	assert.Equal(t, rows(t, b.ctx, watch, "copied"), 200_000)
