@@ -170,10 +170,10 @@ func sendQuery(fd, worker int) error {
 	return send(fd, append(message, text...))
 }
 
-// send writes with send(2), as libpq does: MSG_NOSIGNAL, so that a session that
-// is gone already is an error and no signal.
+// send writes with send(2), as libpq does. A session that is gone already is an
+// error and no signal: the Go runtime takes SIGPIPE on sockets.
 func send(fd int, message []byte) error {
-	return syscall.Sendto(fd, message, syscall.MSG_NOSIGNAL, nil)
+	return syscall.Sendto(fd, message, 0, nil)
 }
 
 func (r *Runtime) mark(id, do string, worker int, job string) {

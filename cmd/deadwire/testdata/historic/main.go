@@ -20,7 +20,7 @@ func main() {
 		}
 		return nil, conn.Control(func(fd uintptr) {
 			// The other workers do the same; only the first one finds the session alive.
-			_ = syscall.Sendto(int(fd), []byte{'X', 0, 0, 0, 4}, syscall.MSG_NOSIGNAL, nil)
+			_ = syscall.Sendto(int(fd), []byte{'X', 0, 0, 0, 4}, 0, nil)
 		})
 	}}
 	os.Exit(command.Main(context.Background(), command.New(command.Options{Seam: seam}), os.Stderr))
