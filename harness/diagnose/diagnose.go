@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"slices"
 
 	"deadwire/harness/event"
@@ -25,6 +26,7 @@ type Sharing struct {
 // same report.
 func Explain(events []event.Event) Report {
 	h := fold(events)
+	slices.SortStableFunc(h.sessions, func(a, b *session) int { return cmp.Compare(a.number, b.number) })
 	report := Report{Sessions: len(h.sessions)}
 	for _, s := range h.sessions {
 		for _, pid := range s.others() {

@@ -16,6 +16,9 @@ const (
 	// exitWindow: the kernel sends the FIN while the process is still exiting; the
 	// exit is reported after it, sooner than this even on a busy machine.
 	exitWindow = 3 * time.Second
+	// finLag: how much later than the report of an exit a tap may see the FIN that
+	// the exit caused. Loopback takes microseconds, a busy machine milliseconds.
+	finLag = 50 * time.Millisecond
 )
 
 // byServerCrash recognises an ending that was one of many: a backend died
@@ -143,16 +146,18 @@ func (h *history) byDownLink(first event.Event, e *Ending) bool {
 	return true
 }
 
-// active returns the injection of a fault of that name that was not healed yet
-// at that time, or nil.
+// active returns the first injection of a fault of that name that was not healed
+// yet at that time, or nil.
 func (h *history) active(name string, at time.Duration) *event.Event {
+	var first *event.Event
 	for id, fault := range h.faults {
 		healedAt, healed := h.healed[id]
-		if fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at) {
-			return &fault
+		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at)
+		if lasts && (first == nil || fault.Seq < first.Seq) {
+			first = &fault
 		}
 	}
-	return nil
+	return first
 }
 
 // origin returns the side from which a sign came: a tap's far leg is the

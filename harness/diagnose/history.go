@@ -23,6 +23,7 @@ type process struct {
 	exitSeq   int64
 	code      *int
 	signal    string
+	aliveAt   time.Duration // of the last thing that it was seen to do
 }
 
 // view is one session as one tap saw it.
@@ -57,6 +58,10 @@ type history struct {
 }
 
 func fold(events []event.Event) *history {
+	// The order of recording is the order of causes: the witness records a call
+	// before it lets the caller go on, while At is when the call was begun.
+	events = slices.Clone(events)
+	slices.SortStableFunc(events, func(a, b event.Event) int { return cmp.Compare(a.Seq, b.Seq) })
 	h := &history{
 		events:    events,
 		processes: map[int]*process{},
@@ -87,6 +92,7 @@ func fold(events []event.Event) *history {
 }
 
 func (h *history) foldProcess(e event.Event) {
+	h.foldLife(e)
 	if e.Process == nil {
 		return
 	}
@@ -107,6 +113,20 @@ func (h *history) foldProcess(e event.Event) {
 	if e.Kind == event.ProcessExited && !p.exited {
 		p.exited, p.exitAt, p.exitSeq = true, e.At, e.Seq
 		p.code, p.signal = e.Process.Code, e.Process.Signal
+	}
+}
+
+// foldLife notes that a process did something, and so was alive.
+func (h *history) foldLife(e event.Event) {
+	pid := 0
+	switch {
+	case e.Kind == event.ProcessCalled:
+		pid = e.PID
+	case e.Opened != nil:
+		pid = e.Opened.Opener
+	}
+	if p := h.processes[pid]; p != nil {
+		p.aliveAt = max(p.aliveAt, e.At)
 	}
 }
 

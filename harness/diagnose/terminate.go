@@ -19,7 +19,7 @@ func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 		return false
 	}
 	e.Side = SideSubject
-	if call := s.call(event.CallSend, typeTerminate); call != nil {
+	if call := s.call(event.CallSend, typeTerminate, sign); call != nil {
 		h.terminateSeen(s, call, e)
 		return true
 	}
@@ -32,20 +32,16 @@ func (h *history) terminateSeen(s *session, call *event.Event, e *Ending) {
 	e.Certainty = Exact
 	e.Evidence = append(e.Evidence, call.Seq)
 	e.Actor.PID = call.PID
-	if len(call.Call.Holders) > 0 {
-		e.HoldersBefore = slices.Sorted(slices.Values(call.Call.Holders))
-	}
-	if !slices.Contains(e.HoldersBefore, call.PID) {
-		e.HoldersBefore = slices.Sorted(slices.Values(append(slices.Clone(e.HoldersBefore), call.PID)))
-	}
-	e.HoldersAfter = without(e.HoldersBefore, call.PID)
-	opener := s.opener()
+	opener, seen := s.opener(), e.holdersBy(call)
 	switch {
 	case opener == 0:
 		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
 		e.Message = fmt.Sprintf("%s sent Terminate; who had opened the session was not seen", h.name(call.PID))
 	case call.PID == opener:
 		h.terminatedByOpener(s, call, e)
+	case !seen:
+		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
+		e.Message = fmt.Sprintf("%s, which had not opened the session, sent Terminate; whether its opener, pid %d, still held it was not seen", h.name(call.PID), opener)
 	case !slices.Contains(e.HoldersAfter, opener):
 		e.Rule, e.Actor.Kind = "process.handed-over", Inheritor
 		e.Message = fmt.Sprintf("%s closed a session that pid %d had opened and let go of before", h.name(call.PID), opener)
@@ -53,6 +49,20 @@ func (h *history) terminateSeen(s *session, call *event.Event, e *Ending) {
 		e.Rule, e.Actor.Kind = "fork.inherited-terminate", Inheritor
 		e.Message = fmt.Sprintf("%s, which had only inherited the session, sent Terminate while its opener, pid %d, still held it", h.name(call.PID), opener)
 	}
+}
+
+// holdersBy fills in who held the session when call was made and who was left
+// then. It returns false when nobody had looked for other holders.
+func (e *Ending) holdersBy(call *event.Event) (seen bool) {
+	if len(call.Call.Holders) > 0 {
+		e.HoldersBefore = slices.Sorted(slices.Values(call.Call.Holders))
+	}
+	seen = len(e.HoldersBefore) > 0
+	if !slices.Contains(e.HoldersBefore, call.PID) {
+		e.HoldersBefore = slices.Sorted(slices.Values(append(slices.Clone(e.HoldersBefore), call.PID)))
+	}
+	e.HoldersAfter = without(e.HoldersBefore, call.PID)
+	return seen
 }
 
 func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
@@ -82,7 +92,11 @@ func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
 	others, opener := s.others(), s.opener()
 	e.HoldersAfter = orEmpty(s.holdersAfter(sign))
 	switch {
-	case len(others) == 0 && !s.usedAfter(sign):
+	case s.usedAfter(sign):
+		e.Rule = "fork.inherited-terminate"
+		e.Actor = h.soleSender(e, opener)
+		e.Message = "Terminate came over a session that another process went on using" + senderNote(e.Actor)
+	case len(others) == 0:
 		e.Rule, e.Actor = "close.ordinary", Actor{Kind: Opener, PID: opener}
 		if opener == 0 {
 			e.Actor.Kind = Unknown
@@ -90,7 +104,10 @@ func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
 			e.Certainty = Holders
 		}
 		e.Message = "Terminate, and nobody but the opener was seen to hold the session"
-	case s.usedAfter(sign) || slices.Contains(e.HoldersAfter, opener):
+	case s.closedAfter(sign):
+		e.Rule, e.Actor.Kind = "close.ordinary", Unknown
+		e.Message = "Terminate, and the socket was closed with it: whoever sent it was the last holder"
+	case slices.Contains(e.HoldersAfter, opener):
 		e.Rule = "fork.inherited-terminate"
 		e.Actor = h.soleSender(e, opener)
 		e.Message = "Terminate came over a session that its opener still held" + senderNote(e.Actor)
@@ -100,7 +117,12 @@ func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
 	}
 }
 
+// soleSender returns the one inheritor that was seen to let go between the looks
+// before and after the ending, if there was just one.
 func (h *history) soleSender(e *Ending, opener int) Actor {
+	if len(e.HoldersAfter) == 0 {
+		return Actor{Kind: Unknown} // nobody has looked since
+	}
 	var left []int
 	for _, pid := range e.HoldersBefore {
 		if pid != opener && !slices.Contains(e.HoldersAfter, pid) {
@@ -128,7 +150,23 @@ func (s *session) holdersAfter(sign event.Event) []int {
 			return e.Holders.PIDs
 		}
 	}
-	return s.holdersAt(sign.At)
+	return nil
+}
+
+// closedAfter reports whether the subject's end was closed after sign and before
+// the server answered with its own close: only the last holder's close does that
+// (wire facts, section 5).
+func (s *session) closedAfter(sign event.Event) bool {
+	for _, c := range s.front.closings {
+		switch {
+		case c.Seq <= sign.Seq:
+		case c.Closing.From == event.Backend:
+			return false
+		case c.Closing.Manner == event.FIN || c.Closing.Manner == event.RST:
+			return true
+		}
+	}
+	return false
 }
 
 // usedAfter reports whether the subject sent anything but Terminate after sign.
@@ -142,10 +180,11 @@ func (s *session) usedAfter(sign event.Event) bool {
 }
 
 // call returns the first observed call of that name on the session whose message
-// type is typ ("" for any), or nil.
-func (s *session) call(name event.CallName, typ string) *event.Event {
+// type is typ ("" for any) and which can have caused sign, or nil. A call is
+// recorded before it is carried out, so one that was recorded later did not.
+func (s *session) call(name event.CallName, typ string, sign event.Event) *event.Event {
 	for i, e := range s.front.calls {
-		if e.Call.Name == name && (typ == "" || e.Call.Type == typ) && !e.Call.Blocked {
+		if e.Call.Name == name && (typ == "" || e.Call.Type == typ) && !e.Call.Blocked && e.Seq < sign.Seq {
 			return &s.front.calls[i]
 		}
 	}
@@ -156,22 +195,27 @@ func (s *session) call(name event.CallName, typ string) *event.Event {
 // for every holder as Terminate does (wire facts, section 1).
 func (h *history) byShutdown(s *session, signs []event.Event, e *Ending) bool {
 	sign := signs[0]
-	call := s.call(event.CallShutdown, "")
+	call := s.call(event.CallShutdown, "", sign)
 	if call == nil || origin(sign) != SideSubject || sign.Closing.Manner == event.Terminate {
 		return false
 	}
-	opener := s.opener()
+	opener, seen := s.opener(), e.holdersBy(call)
 	e.Side, e.Certainty, e.Actor.PID = SideSubject, Exact, call.PID
 	e.Evidence = append(e.Evidence, call.Seq)
-	e.HoldersBefore = slices.Sorted(slices.Values(call.Call.Holders))
-	e.HoldersAfter = without(e.HoldersBefore, call.PID)
-	if call.PID == opener || !slices.Contains(e.HoldersBefore, opener) {
+	switch {
+	case call.PID == opener:
 		e.Rule, e.Actor.Kind = "close.ordinary", Opener
-		e.Message = fmt.Sprintf("%s shut the socket down without Terminate", h.name(call.PID))
-		return true
+		e.Message = fmt.Sprintf("its opener, %s, shut the socket down without Terminate", h.name(call.PID))
+	case opener == 0 || !seen:
+		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
+		e.Message = fmt.Sprintf("%s shut the socket down; whether another process had opened it and still held it was not seen", h.name(call.PID))
+	case !slices.Contains(e.HoldersAfter, opener):
+		e.Rule, e.Actor.Kind = "process.handed-over", Inheritor
+		e.Message = fmt.Sprintf("%s shut down a session that pid %d had opened and let go of before", h.name(call.PID), opener)
+	default:
+		e.Rule, e.Actor.Kind = "fork.inherited-terminate", Inheritor
+		e.Message = fmt.Sprintf("%s, which had only inherited the session, shut its socket down while its opener, pid %d, still held it", h.name(call.PID), opener)
 	}
-	e.Rule, e.Actor.Kind = "fork.inherited-terminate", Inheritor
-	e.Message = fmt.Sprintf("%s, which had only inherited the session, shut its socket down while its opener, pid %d, still held it", h.name(call.PID), opener)
 	return true
 }
 
@@ -191,10 +235,10 @@ func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
 	if len(e.HoldersBefore) == 0 {
 		e.HoldersBefore = []int{last.pid}
 	}
-	if opener := h.processes[s.opener()]; last.pid != s.opener() && opener != nil && opener.exited {
+	if opener := h.processes[s.opener()]; last.pid != s.opener() && opener != nil && opener.exitAt < sign.At {
 		e.Rule = "fork.held-by-descendant"
 		e.Evidence = append(e.Evidence, opener.exitSeq)
-		e.Message = fmt.Sprintf("its opener, %s, had %s %.0f ms before; %s still held the socket, so session, transaction and locks lived on until it %s",
+		e.Message = fmt.Sprintf("its opener, %s, %s %.0f ms before; %s still held the socket, so session, transaction and locks lived on until it %s",
 			h.name(opener.pid), opener.sayExit(), (sign.At-opener.exitAt).Seconds()*1000, h.name(last.pid), last.sayExit())
 		return true
 	}
@@ -203,20 +247,25 @@ func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
 	return true
 }
 
-// lastToExit returns the holder whose exit caused the FIN of sign: the one that
-// exited nearest to it, provided that no known holder lived on.
+// lastToExit returns the holder whose exit caused the FIN of sign: the last one
+// to exit about then, provided that no known holder lived on.
 func (h *history) lastToExit(s *session, sign event.Event) *process {
 	var last *process
+	reach := exitWindow
 	for _, pid := range s.candidates(sign) {
 		p := h.processes[pid]
-		if p == nil || !p.exited || p.exitAt > sign.At+exitWindow {
+		switch {
+		case p != nil && p.aliveAt > sign.At:
+			// It was alive when the FIN had come, so it had let go before. That may
+			// have been the cause, unless an exit lies very near.
+			reach = finLag
+		case p == nil || !p.exited || p.exitAt > sign.At+exitWindow:
 			return nil // a holder that lives on: the FIN has another reason
-		}
-		if last == nil || p.exitAt > last.exitAt {
+		case last == nil || p.exitAt > last.exitAt:
 			last = p
 		}
 	}
-	if last != nil && last.exitAt < sign.At-exitWindow {
+	if last != nil && !near(last.exitAt, sign.At, reach) {
 		return nil
 	}
 	return last
