@@ -1,4 +1,4 @@
-// Command dev runs the developer's tasks: check, test, race and bench. It owns
+// Command dev runs the developer's tasks: check, test, race, bench, fetch-postgres. It owns
 // how they are started, in Go instead of a Makefile; what they judge belongs to
 // the tools and packages themselves. .ci/run is authoritative for what must
 // pass before a change is done.
@@ -28,7 +28,7 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand())
+	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong
