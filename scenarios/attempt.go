@@ -52,6 +52,7 @@ type attempt struct {
 
 	lane     *harness.Lane
 	instance *subject.Instance
+	output   *os.File // a copy of what the subject prints
 	seam     faults.Seam
 	injected []injection
 }
@@ -93,15 +94,17 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 // observe arms the faults, runs the subject, and takes the facts in.
 func (a *attempt) observe(ctx context.Context) (out result, err error) {
 	running, stop := context.WithCancel(ctx)
-	defer stop()
-	defer func() { err = errors.Join(err, a.heal(ctx)) }()
+	defer func() {
+		stop() // first: healing waits for injections, and those for their triggers
+		err = errors.Join(err, a.heal(ctx))
+	}()
 	if err := a.arm(running); err != nil {
 		return out, err
 	}
 	if err := a.start(ctx); err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, a.instance.Close(ctx)) }()
+	defer func() { err = errors.Join(err, a.instance.Close(ctx), a.output.Close()) }()
 	a.spring(running)
 	out.outcome, out.exit, err = a.wait(ctx)
 	if err != nil {
@@ -124,15 +127,15 @@ func (a *attempt) observe(ctx context.Context) (out result, err error) {
 }
 
 func (a *attempt) start(ctx context.Context) (err error) {
-	out, err := os.OpenFile(filepath.Join(a.dir, "subject.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	a.output, err = os.OpenFile(filepath.Join(a.dir, rundir.SubjectName), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
 	command := a.command()
-	command.Stdout, command.Stderr = out, out
+	command.Stdout, command.Stderr = a.output, a.output
 	a.instance, err = a.lane.Start(ctx, command)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start the subject: %w", err), out.Close())
+		return errors.Join(fmt.Errorf("start the subject: %w", err), a.output.Close())
 	}
 	return nil
 }
@@ -223,15 +226,9 @@ func (a *attempt) settle(ctx context.Context) error {
 // collect takes the snapshot and judges by rules and promises.
 func (a *attempt) collect(ctx context.Context, out result, left []int) (result, error) {
 	a.markBites()
-	if len(a.scenario.Command) == 0 {
-		admin, err := a.database.Admin(ctx)
-		if err != nil {
-			return out, fmt.Errorf("%w: %w", ErrEnvironment, err)
-		}
-		defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
-		if out.snapshot, err = oracle.Take(ctx, admin); err != nil {
-			return out, err
-		}
+	var err error
+	if out.snapshot, err = a.snapshot(ctx); err != nil {
+		return out, err
 	}
 	out.events = a.lane.Journal.Events()
 	out.report = diagnose.Explain(out.events)
@@ -246,6 +243,20 @@ func (a *attempt) collect(ctx context.Context, out result, left []int) (result, 
 	}
 	out.broken = oracle.Judge(in)
 	return out, nil
+}
+
+// snapshot reads what the run left in the database: of conveyor the tables too,
+// of any other program its sessions and locks.
+func (a *attempt) snapshot(ctx context.Context) (s oracle.Snapshot, err error) {
+	admin, err := a.database.Admin(ctx)
+	if err != nil {
+		return s, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+	if len(a.scenario.Command) > 0 {
+		return s, oracle.Residue(ctx, admin, &s)
+	}
+	return oracle.Take(ctx, admin)
 }
 
 // keep writes the snapshot beside the journal, so that the run can be judged

@@ -40,7 +40,7 @@ type injectionState struct {
 	mu     sync.Mutex
 	heal   faults.Heal
 	err    error
-	done   chan struct{} // closed when injecting is over
+	done   chan struct{} // closed when injecting is over; nil before it began
 	remove func()        // of the rule that watches for the trigger's message
 }
 
@@ -85,14 +85,13 @@ func (a *attempt) target(n int) faults.Target {
 // that watch for the messages of triggers.
 func (a *attempt) arm(ctx context.Context) error {
 	for n, step := range a.faults {
-		i := injection{step: step, target: a.target(n), state: &injectionState{done: make(chan struct{}), remove: func() {}}}
+		i := injection{step: step, target: a.target(n), state: &injectionState{remove: func() {}}}
 		a.injected = append(a.injected, i)
 		if !step.early() {
 			continue
 		}
 		heal, err := faults.Inject(ctx, step.Fault, i.target)
 		i.state.heal = heal
-		close(i.state.done)
 		if err != nil {
 			return &UnavailableError{Err: err}
 		}
@@ -106,6 +105,7 @@ func (a *attempt) spring(ctx context.Context) {
 		if i.step.early() {
 			continue
 		}
+		i.state.done = make(chan struct{})
 		go i.await(ctx, i.watch())
 	}
 }
@@ -158,7 +158,9 @@ func (a *attempt) heal(ctx context.Context) error {
 
 func (i injection) heal(ctx context.Context) error {
 	i.state.remove()
-	<-i.state.done
+	if i.state.done != nil {
+		<-i.state.done
+	}
 	i.state.mu.Lock()
 	defer i.state.mu.Unlock()
 	if i.state.heal == nil {

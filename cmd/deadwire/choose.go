@@ -50,11 +50,13 @@ func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
 	}
 	var chosen []job
 	for _, failed := range last.Failed {
-		for _, j := range jobsOf(all) {
-			if j.scenario.Name == failed.Scenario && j.c.Name == failed.Case {
-				chosen = append(chosen, j)
-			}
+		i := slices.IndexFunc(jobsOf(all), func(j job) bool {
+			return j.scenario.Name == failed.Scenario && j.c.Name == failed.Case
+		})
+		if i < 0 {
+			return nil, usageError("%s/%s failed last time, but it is not built in: name its file", failed.Scenario, failed.Case)
 		}
+		chosen = append(chosen, jobsOf(all)[i])
 		if f.seed == "" {
 			f.seed = failed.Seed
 		}
