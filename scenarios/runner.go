@@ -54,6 +54,7 @@ var ErrEnvironment = errors.New("environment")
 // its environment makes the case undetermined, with the reason.
 func (r *Runner) Run(ctx context.Context, s Scenario, c Case, iteration int) report.Case {
 	began := time.Now()
+	s.Workload = s.Workload.with(c.Workload)
 	out := report.Case{
 		Name:      report.Name{Scenario: s.Name, Case: c.Name},
 		Iteration: iteration, Where: fmt.Sprintf("%s:%d", s.File, c.Line),

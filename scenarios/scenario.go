@@ -1,6 +1,7 @@
 package scenarios
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -41,12 +42,13 @@ type Workload struct {
 
 // Case is one variant of a scenario.
 type Case struct {
-	Name   string      `json:"-"`
-	Line   int         `json:"-"`
-	Faults []FaultStep `json:"faults,omitempty"`
-	Expect Expect      `json:"expect"`
-	After  []Step      `json:"after,omitempty"`
-	Resume *Resume     `json:"resume,omitempty"`
+	Name     string      `json:"-"`
+	Line     int         `json:"-"`
+	Workload Workload    `json:"workload,omitempty"` // what differs from the scenario's
+	Faults   []FaultStep `json:"faults,omitempty"`
+	Expect   Expect      `json:"expect"`
+	After    []Step      `json:"after,omitempty"`
+	Resume   *Resume     `json:"resume,omitempty"`
 }
 
 // FaultStep is one fault and when it is injected.
@@ -133,20 +135,16 @@ func (s Scenario) limit() time.Duration {
 	return d
 }
 
+// with returns w with the fields that are set in other.
+func (w Workload) with(other Workload) Workload {
+	return Workload{
+		Cards: cmp.Or(other.Cards, w.Cards), Workers: cmp.Or(other.Workers, w.Workers), Batch: cmp.Or(other.Batch, w.Batch),
+		Seed: cmp.Or(other.Seed, w.Seed), RecycleAfter: cmp.Or(other.RecycleAfter, w.RecycleAfter), DBTimeoutMS: cmp.Or(other.DBTimeoutMS, w.DBTimeoutMS),
+	}
+}
+
 func (w Workload) withDefaults() Workload {
-	set := func(n *int, otherwise int) {
-		if *n == 0 {
-			*n = otherwise
-		}
-	}
-	set(&w.Cards, 24)
-	set(&w.Workers, 3)
-	set(&w.Batch, 12)
-	set(&w.DBTimeoutMS, 5000)
-	if w.Seed == "" {
-		w.Seed = "deadwire"
-	}
-	return w
+	return Workload{Cards: 24, Workers: 3, Batch: 12, Seed: "deadwire", DBTimeoutMS: 5000}.with(w)
 }
 
 // OwnServer reports whether the scenario needs a server to itself.

@@ -26,7 +26,8 @@ type Card struct {
 	Status     string `json:"status"`
 }
 
-// Evidence is one row of image evidence. Digest covers every computed column.
+// Evidence is one row of image evidence. Digest covers every computed column, and
+// tells an absent value from an empty one.
 type Evidence struct {
 	Card   string `json:"card"`
 	Hash   int64  `json:"hash"`
@@ -80,9 +81,9 @@ const (
 	cardsSQL = `select identifier, content_phash is not null, printing_tag_status from card order by identifier`
 
 	evidenceSQL = `select c.identifier, e.content_hash, coalesce(e.run_id, ''),
-  md5(concat_ws('|', e.extractor_versions::text, e.skips::text, e.fetch_ok, e.fetch_error_class, e.fetch_image_format, e.width, e.height,
-    e.aspect_ratio, e.bleed_class, e.bleed_diff_mm, e.layout_class, e.crop_boxes::text, e.artbox_phash, e.truncated, e.blur_variance,
-    e.entropy, e.colour_mean::text, e.colour_stddev::text, e.collector_set_code, e.collector_number, e.md5_checksum, e.sha256_checksum))
+  md5(row(e.extractor_versions, e.skips, e.fetch_ok, e.fetch_error_class, e.fetch_image_format, e.width, e.height,
+    e.aspect_ratio, e.bleed_class, e.bleed_diff_mm, e.layout_class, e.crop_boxes, e.artbox_phash, e.truncated, e.blur_variance,
+    e.entropy, e.colour_mean, e.colour_stddev, e.collector_set_code, e.collector_number, e.md5_checksum, e.sha256_checksum)::text)
 from image_evidence e join card c on c.id = e.card_id order by 1, 2`
 
 	votesSQL = `select c.identifier, coalesce(p.identifier::text, ''), v.is_no_match, v.anonymous_id, v.source,
