@@ -84,6 +84,33 @@ func (c *computer) Close() {
 	}
 }
 
+// Claim counts the attempt on a card, so that one whose compute kills workers is
+// known by it even when nobody is left to tell.
+func (c *computer) Claim(ctx context.Context, job worker.Job) error {
+	var args jobArgs
+	err := json.Unmarshal(job.Args, &args)
+	if err != nil {
+		return fmt.Errorf("read job: %w", err)
+	}
+	_, err = c.session.Exec(ctx, schema.Claim, args.Card, c.run, fmt.Sprintf("worker %d (pid %d)", c.number, os.Getpid()))
+	if err != nil {
+		return fmt.Errorf("claim: %w", err)
+	}
+	return nil
+}
+
+// unclaim takes the attempt back after an ending that the worker survived. A session
+// that was lost leaves the count; that alone parks nothing.
+func (c *computer) unclaim(ctx context.Context, card int64) {
+	if c.session.Lost() {
+		return
+	}
+	_, err := c.session.Exec(ctx, schema.Unclaim, card)
+	if err != nil {
+		c.log.Warn("attempt was not taken back", "card", card, "error", err.Error())
+	}
+}
+
 // Do computes one card's evidence and stores it.
 func (c *computer) Do(ctx context.Context, job worker.Job) (json.RawMessage, error) {
 	var args jobArgs
@@ -92,6 +119,9 @@ func (c *computer) Do(ctx context.Context, job worker.Job) (json.RawMessage, err
 		return nil, fmt.Errorf("read job: %w", err)
 	}
 	reply, err := c.card(ctx, args, job.Body)
+	if err != nil || reply.Skip == dispatch.WrongImage {
+		c.unclaim(ctx, args.Card)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -130,6 +160,7 @@ func (c *computer) persist(ctx context.Context, args jobArgs, found evidence.Evi
 		return tx.Batch(ctx,
 			session.Step{SQL: schema.Persist, Args: []any{args.Card, found, args.PHash, c.run}, Want: 1},
 			session.Step{SQL: schema.PersistLog, Args: []any{args.Card, dispatch.Agent, c.run, reasons}, Want: int64(len(reasons))},
+			session.Step{SQL: schema.Unclaim, Args: []any{args.Card}, Want: -1},
 		)
 	})
 	if err != nil {

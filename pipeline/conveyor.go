@@ -50,6 +50,8 @@ type Config struct {
 	// Slots, MaxBatches, ThrottleRetries and ThrottleWait are those of dispatch.Config.
 	Slots, MaxBatches, ThrottleRetries int
 	ThrottleWait                       time.Duration
+	// CrashesMax and PoisonAfter are those of dispatch.Config.
+	CrashesMax, PoisonAfter int
 	// WorkerArgs lead from our own program to its worker mode.
 	WorkerArgs []string
 	// Seam is empty in production.
@@ -155,7 +157,7 @@ func (c *Conveyor) dispatchConfig() dispatch.Config {
 		Run: c.cfg.Run, Attempt: strconv.FormatInt(time.Now().UnixMicro(), 36), Scope: c.cfg.Scope, Revision: revision(),
 		Batch: c.cfg.Batch, Slots: c.cfg.Slots, MaxBatches: c.cfg.MaxBatches,
 		ThrottleRetries: c.cfg.ThrottleRetries, ThrottleWait: c.cfg.ThrottleWait,
-		Versions: evidence.Versions(), Sessions: c.cfg.Database, Log: c.log,
+		CrashesMax: c.cfg.CrashesMax, PoisonAfter: c.cfg.PoisonAfter, Versions: evidence.Versions(), Sessions: c.cfg.Database, Log: c.log,
 	}
 }
 

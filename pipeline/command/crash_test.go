@@ -75,7 +75,8 @@ func TestKilledCoordinatorLeavesARunningRowAndNothingElse(t *testing.T) {
 	r.assertAtRest()
 	r.resume()
 	r.assertConverged()
-	assert.Equal(t, r.count("pilot_run_ledger where status = 'running'"), 1, "a hard kill stays on record")
+	assert.Equal(t, r.count("pilot_run_ledger where status = 'failed' and failure_reason like 'owner gone: pid %'"), 1, "the next start says so")
+	assert.Equal(t, r.count("pilot_run_ledger where status = 'running'"), 0)
 }
 
 // zombie: an orphan that nobody reaps yet, where the first process does not.

@@ -66,6 +66,13 @@ func seam(name string) worker.Seam {
 		return worker.Seam{Compute: waitWhileHeld}
 	case "job-panics":
 		return worker.Seam{Compute: func(int, string) error { panic("no such card") }}
+	case "card-kills":
+		return worker.Seam{Compute: func(_ int, card string) error {
+			if strings.HasPrefix(card, os.Getenv(holdEnv+"_CARD")) {
+				panic("out of memory over " + card)
+			}
+			return nil
+		}}
 	case "job-fails":
 		return worker.Seam{Compute: func(int, string) error { return errors.New("compute gave up") }}
 	}

@@ -36,6 +36,8 @@ func (a *app) stream() *cobra.Command {
 	flags.IntVar(&cfg.Fetchers, "fetchers", 6, "fetches at a time")
 	flags.IntVar(&cfg.Slots, "slots", 6, "dispatches at a time in this database")
 	flags.IntVar(&cfg.MaxBatches, "max-batches", 0, "end after so many batches; 0: no bound")
+	flags.IntVar(&cfg.CrashesMax, "crashes-max", 0, "batches ended by a worker's death to outlive; 0: end at the first")
+	flags.IntVar(&cfg.PoisonAfter, "poison-after", 3, "workers that a card may kill in a row before it is parked")
 	flags.IntVar(&cfg.ThrottleRetries, "throttle-retries", 20, "consecutive refusals of a slot to sit out")
 	flags.DurationVar(&cfg.ThrottleWait, "throttle-wait", 0, "first wait after a refusal, doubling (default 5s)")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
@@ -82,6 +84,6 @@ type streamed struct {
 }
 
 func (s streamed) text() string {
-	return fmt.Sprintf("%s: run %s, %d batches, %d cards, %d extracted, %d votes, %d no match, %d propagated, %d skipped, %d fetch failures, %d damaged, %.2f s\n",
-		s.Status, s.Run, s.Batches, s.Cards, s.Extracted, s.Votes, s.NoMatches, s.Propagated, s.Skips, s.FetchFailures, s.Damaged, s.ElapsedS)
+	return fmt.Sprintf("%s: run %s, %d batches, %d cards, %d extracted, %d votes, %d no match, %d propagated, %d skipped, %d fetch failures, %d damaged, %d parked, %.2f s\n",
+		s.Status, s.Run, s.Batches, s.Cards, s.Extracted, s.Votes, s.NoMatches, s.Propagated, s.Skips, s.FetchFailures, s.Damaged, s.Parked, s.ElapsedS)
 }

@@ -250,11 +250,30 @@ func (d *Dispatcher) writeSkips(ctx context.Context, tx *session.Tx, b *batch, s
 	for _, skip := range b.extraction.Skips {
 		stageC = append(stageC, skipped{card: skip.Card, reason: skip.Reason})
 	}
-	err := d.logSkips(ctx, tx, Agent, stageC)
+	for _, card := range b.parked {
+		stageC = append(stageC, skipped{card: card, reason: PoisonCard})
+	}
+	err := d.park(ctx, tx, b.parked)
+	if err != nil {
+		return err
+	}
+	err = d.logSkips(ctx, tx, Agent, stageC)
 	if err != nil {
 		return err
 	}
 	return d.logSkips(ctx, tx, deduce.JoinKeyAgent, skips)
+}
+
+// park gives up cards. Another dispatch may have done so a moment ago.
+func (d *Dispatcher) park(ctx context.Context, tx *session.Tx, cards []int64) error {
+	if len(cards) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, schema.Park, cards)
+	if err != nil {
+		return fmt.Errorf("park: %w", err)
+	}
+	return nil
 }
 
 func (d *Dispatcher) logSkips(ctx context.Context, tx *session.Tx, agent string, skips []skipped) error {
@@ -309,7 +328,7 @@ func (b *batch) counters() ledger.Counters {
 	return ledger.Counters{
 		"stage_c_completed": b.extraction.Completed, "stage_c_transferred": 0,
 		"stage_c_fetch_failures": b.extraction.FetchFailures, "stage_c_fetch_throttled": b.extraction.Throttled,
-		"stage_c_damaged": b.extraction.Damaged, "lockout": b.extraction.Lockout,
+		"stage_c_damaged": b.extraction.Damaged, "stage_c_parked": len(b.parked), "lockout": b.extraction.Lockout,
 		"join_key_votes": b.decision.matches, "join_key_no_matches": b.decision.noMatches,
 		"join_key_skips": b.decision.skips, "already_voted": b.decision.already,
 		"verdict_transfer_votes": b.decision.propagated,

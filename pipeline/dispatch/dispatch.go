@@ -31,6 +31,8 @@ const (
 	FetchFailed   = "fetch-failed"
 	FetchThrottle = "fetch-throttled"
 	WrongImage    = "content-mismatch"
+	// PoisonCard is final for the image: its compute killed too many workers.
+	PoisonCard = "poison-card"
 )
 
 // Card is a selected card and what there is to do on it.
@@ -43,6 +45,7 @@ type Card struct {
 	ContentPhash    int64
 	NeedsExtraction bool
 	NeedsDecision   bool
+	NeedsParking    bool
 }
 
 // Skip is a card that Stage C could not extract, and why.
@@ -91,6 +94,12 @@ type Config struct {
 	// ThrottleWait is the first wait after a refusal, doubling to twelve times
 	// itself; default 5 s.
 	ThrottleWait time.Duration
+	// PoisonAfter is how many attempts in a row that killed their worker park a
+	// card; default 3.
+	PoisonAfter int
+	// CrashesMax is how many batches that a worker's death ended a stream outlives;
+	// 0 ends it at the first.
+	CrashesMax int
 	// Versions is the manifest of current extractor versions.
 	Versions map[string]string
 	// Sessions opens slot sessions and, in need, the ledger's.
@@ -102,6 +111,7 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Batch = defaulted(c.Batch, 12)
 	c.Slots = defaulted(c.Slots, 6)
+	c.PoisonAfter = defaulted(c.PoisonAfter, 3)
 	c.ThrottleRetries = defaulted(c.ThrottleRetries, 20)
 	c.ThrottleWait = defaulted(c.ThrottleWait, 5*time.Second)
 	if c.Log == nil {
@@ -160,6 +170,7 @@ type batch struct {
 	started    time.Time
 	extraction Extraction
 	decision   decided
+	parked     []int64
 }
 
 // Dispatch runs one batch: under a slot, with a ledger row. Its error is ErrThrottled
@@ -230,6 +241,10 @@ func (d *Dispatcher) extract(ctx context.Context, b *batch) error {
 	for _, card := range b.cards {
 		if card.NeedsExtraction {
 			todo = append(todo, card)
+		}
+		if card.NeedsParking {
+			b.parked = append(b.parked, card.ID)
+			b.log.Error("card parked", "card", card.Identifier, "reason", PoisonCard)
 		}
 	}
 	var err error

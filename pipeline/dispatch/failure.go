@@ -9,6 +9,7 @@ import (
 	"deadwire/pipeline/ledger"
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/slot"
+	"deadwire/pipeline/worker"
 )
 
 // refused turns the want of a slot into ErrThrottled: no permission, no work.
@@ -32,7 +33,21 @@ func (d *Dispatcher) refused(ctx context.Context, err error) error {
 func (d *Dispatcher) fail(ctx context.Context, b *batch, cause error) error {
 	state, err := d.ledger.Fail(ctx, b.id, reason(cause), ledger.Counters{"elapsed_s": time.Since(b.started).Seconds()})
 	b.log.Error("batch failed", "reason", reason(cause), "state", state)
+	d.blame(ctx, b, cause)
 	return &BatchError{Batch: b.number, Ledger: b.id, State: state, Err: joined(cause, err)}
+}
+
+// blame keeps a worker's death with the card that it had in hand, as evidence for
+// the day when that card is parked. The count itself was made when the worker took it.
+func (d *Dispatcher) blame(ctx context.Context, b *batch, cause error) {
+	exit, died := errors.AsType[*worker.ExitError](cause)
+	if !died || exit.Job == "" || d.session.Lost() || d.session.Closed() {
+		return
+	}
+	_, err := d.session.Exec(context.WithoutCancel(ctx), schema.Blame, exit.Job, exit.Error())
+	if err != nil {
+		b.log.Warn("death was not kept with its card", "card", exit.Job, "error", err.Error())
+	}
 }
 
 // startFailed handles a row whose insertion got no good answer: it may exist all

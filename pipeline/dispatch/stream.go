@@ -9,6 +9,7 @@ import (
 	"deadwire/pipeline/deduce"
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
+	"deadwire/pipeline/worker"
 )
 
 const (
@@ -35,6 +36,7 @@ type Counts struct {
 	FetchFailures int `json:"fetch_failures"`
 	Throttled     int `json:"fetch_throttled"`
 	Damaged       int `json:"damaged"`
+	Parked        int `json:"parked"`
 	Votes         int `json:"votes"`
 	NoMatches     int `json:"no_matches"`
 	Propagated    int `json:"propagated"`
@@ -46,7 +48,7 @@ type Counts struct {
 func (b *batch) counts() Counts {
 	return Counts{
 		Cards: len(b.cards), Extracted: b.extraction.Completed, FetchFailures: b.extraction.FetchFailures,
-		Throttled: b.extraction.Throttled, Damaged: b.extraction.Damaged, Votes: b.decision.matches,
+		Throttled: b.extraction.Throttled, Damaged: b.extraction.Damaged, Parked: len(b.parked), Votes: b.decision.matches,
 		NoMatches: b.decision.noMatches, Propagated: b.decision.propagated, Already: b.decision.already,
 		Skips: b.decision.skips, lockout: b.extraction.Lockout,
 	}
@@ -58,6 +60,7 @@ func (c *Counts) add(other Counts) {
 	c.FetchFailures += other.FetchFailures
 	c.Throttled += other.Throttled
 	c.Damaged += other.Damaged
+	c.Parked += other.Parked
 	c.Votes += other.Votes
 	c.NoMatches += other.NoMatches
 	c.Propagated += other.Propagated
@@ -71,6 +74,7 @@ type Summary struct {
 	Run      string  `json:"run"`
 	Status   string  `json:"status"`
 	Batches  int     `json:"batches"`
+	Crashed  int     `json:"crashed_batches"`
 	Position int64   `json:"position"`
 	ElapsedS float64 `json:"elapsed_s"`
 	Counts
@@ -81,7 +85,10 @@ type Summary struct {
 func (d *Dispatcher) Stream(ctx context.Context) (Summary, error) {
 	started := time.Now()
 	total := Summary{Run: d.cfg.Run}
-	err := d.batches(ctx, &total)
+	err := d.Join(ctx)
+	if err == nil {
+		err = d.batches(ctx, &total)
+	}
 	total.ElapsedS = time.Since(started).Seconds()
 	if err != nil && total.Status == "" {
 		total.Status = Stopped
@@ -89,31 +96,66 @@ func (d *Dispatcher) Stream(ctx context.Context) (Summary, error) {
 	return total, err
 }
 
+// Join takes the lease that makes this process the owner of its ledger rows, and
+// fails the rows of owners that died. Call it once, before the first batch.
+func (d *Dispatcher) Join(ctx context.Context) error {
+	err := d.ledger.Lease(ctx)
+	if err != nil {
+		return err
+	}
+	reaped, err := d.ledger.Reap(ctx)
+	for _, id := range reaped {
+		d.cfg.Log.Warn("batch of a dead owner failed", "ledger", id)
+	}
+	return err
+}
+
 func (d *Dispatcher) batches(ctx context.Context, total *Summary) error {
 	for {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d batches: %w", total.Batches, context.Cause(ctx))
 		}
-		d.cfg.Log.Info("stage", "stage", "select", "batch", total.Batches+1)
-		cards, position, err := d.selected(ctx, total.Position)
-		if err != nil {
-			return fmt.Errorf("select: %w", err)
-		}
-		total.Status = ending(total, len(cards) == 0, d.cfg.MaxBatches)
-		if total.Status != "" {
-			return nil
-		}
-		counts, err := d.patiently(ctx, total.Batches+1, cards)
-		if errors.Is(err, ErrThrottled) {
-			total.Status = Throttled
-		}
-		if err != nil {
+		over, err := d.next(ctx, total)
+		if over || err != nil {
 			return err
 		}
-		total.Batches++
-		total.Position = position
-		total.add(counts)
 	}
+}
+
+// next selects and dispatches one batch, and says whether the stream is over.
+func (d *Dispatcher) next(ctx context.Context, total *Summary) (over bool, err error) {
+	number := total.Batches + total.Crashed + 1
+	d.cfg.Log.Info("stage", "stage", "select", "batch", number)
+	cards, position, err := d.selected(ctx, total.Position)
+	if err != nil {
+		return true, fmt.Errorf("select: %w", err)
+	}
+	total.Status = ending(total, len(cards) == 0, d.cfg.MaxBatches)
+	if total.Status != "" {
+		return true, nil
+	}
+	counts, err := d.patiently(ctx, number, cards)
+	if d.survivable(err, total) {
+		total.Crashed++ // the same cards come again; what was stored of them is done
+		return false, nil
+	}
+	if errors.Is(err, ErrThrottled) {
+		total.Status = Throttled
+	}
+	if err != nil {
+		return true, err
+	}
+	total.Batches++
+	total.Position = position
+	total.add(counts)
+	return false, nil
+}
+
+// survivable says whether a pass that is told to go on may do so: only a worker
+// died, the row says so, and our own session lives.
+func (d *Dispatcher) survivable(err error, total *Summary) bool {
+	_, died := errors.AsType[*worker.ExitError](err)
+	return died && total.Crashed < d.cfg.CrashesMax && !d.session.Lost() && !d.session.Closed()
 }
 
 // ending says whether and how the stream is over, "" when it goes on.
@@ -137,13 +179,13 @@ func (d *Dispatcher) selected(ctx context.Context, position int64) ([]Card, int6
 	var batch []Card
 	for {
 		chunk, err := session.Rows[selectedRow](ctx, d.session, schema.Select,
-			position, chunkMax, d.cfg.Versions, deduce.JoinKeyAgent)
+			position, chunkMax, d.cfg.Versions, deduce.JoinKeyAgent, d.cfg.PoisonAfter)
 		if err != nil || len(chunk) == 0 {
 			return batch, position, err
 		}
 		for _, row := range chunk {
 			position = row.ID
-			if !row.NeedsExtraction && !row.NeedsDecision {
+			if !row.NeedsExtraction && !row.NeedsDecision && !row.NeedsParking {
 				continue
 			}
 			batch = append(batch, row.card())
@@ -164,6 +206,7 @@ type selectedRow struct {
 	ContentPhash    int64
 	NeedsExtraction bool
 	NeedsDecision   bool
+	NeedsParking    bool
 }
 
 func (r selectedRow) card() Card { return Card(r) }

@@ -78,6 +78,7 @@ func (e *UnmarkedError) Unwrap() error { return e.Cause }
 type Ledger struct {
 	session *session.Session
 	config  session.Config
+	owner   owner
 }
 
 // New makes a ledger over the coordinator's session. The config is used to open
@@ -96,7 +97,8 @@ func (l *Ledger) Start(ctx context.Context, row Row) error {
 		row.Counters = Counters{}
 	}
 	err := session.Expect(1)(l.session.Exec(ctx, schema.LedgerStart,
-		row.ID, row.DataRun, row.Command, row.Revision, row.Counters))
+		row.ID, row.DataRun, row.Command, row.Revision, row.Counters,
+		l.owner.host, l.owner.pid, l.owner.started, l.owner.lease))
 	if err != nil {
 		return fmt.Errorf("ledger-start: %w", err)
 	}

@@ -15,7 +15,7 @@ const extracted = `exists (select from image_evidence e
 const (
 	// Select reads the next $2 hashed cards after position $1 and says of each
 	// whether Stage C ($3 current versions) or only Stage D ($4 its agent) has work
-	// on it. The keyset and the limit keep its cost independent of
+	// on it, or whether it must be parked after $5 attempts that killed their workers. The keyset and the limit keep its cost independent of
 	// the catalogue's size.
 	Select = `/* conveyor:select */
 with chunk as (
@@ -25,12 +25,13 @@ with chunk as (
     exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
       or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
         and l.skip_reason <> 'no-evidence') as decided,
-    ` + votable + ` as votable
-  from chunk c
+    ` + votable + ` as votable, coalesce(a.attempts >= $5, false) as poison, a.parked_at
+  from chunk c left join stage_c_attempt a on a.card_id = c.id and a.content_hash = c.content_phash
 )
 select id, identifier, file, dpi, coalesce(trim(md5_checksum), '') as md5, content_phash,
-  not extracted as needs_extraction,
-  extracted and votable and not decided as needs_decision
+  not extracted and not poison as needs_extraction,
+  extracted and votable and not decided as needs_decision,
+  not extracted and poison and parked_at is null as needs_parking
 from judged order by id`
 
 	// Partition returns the cards of the batch whose image (by md5) already got a

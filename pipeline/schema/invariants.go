@@ -68,7 +68,7 @@ select format('pid %s, %s', pid, application_name) from pg_stat_activity
 where application_name like 'conveyor/%' and datname = current_database() and pid <> pg_backend_pid()`, true},
 		{"no-lock-left", 25, "at rest no slot and no scope is held", `/* conveyor:check-no-lock-left */
 select format('pid %s holds %s/%s', pid, classid, objid) from pg_locks
-where locktype = 'advisory' and granted and objsubid = 2 and classid in (1131376246, 1400137541)
+where locktype = 'advisory' and granted and objsubid = 2 and classid in (1131376246, 1400137541, 1281712499)
   and database = (select oid from pg_database where datname = current_database())`, true},
 		{"no-idle-transaction", 27, "no session of the pipeline idles in a transaction for a minute", `/* conveyor:check-no-idle-transaction */
 select format('pid %s, %s', pid, application_name) from pg_stat_activity

@@ -1,11 +1,13 @@
 package schema
 
-// The two namespaces (first key) of conveyor's two-key session advisory locks.
+// The namespaces (first key) of conveyor's two-key session advisory locks.
 const (
 	// ScopeNamespace is "Conv": one stream at a time over one scope.
 	ScopeNamespace int32 = 0x436F6E76
 	// SlotNamespace is "StgE": at most N dispatches at a time over all scopes.
 	SlotNamespace int32 = 0x53746745
+	// LeaseNamespace is "Leas": the owner of RUNNING ledger rows is alive.
+	LeaseNamespace int32 = 0x4C656173
 )
 
 // Statements about sessions and session advisory locks.
@@ -28,6 +30,9 @@ from pg_locks l left join pg_stat_activity a on a.pid = l.pid
 where l.locktype = 'advisory' and l.granted and l.objsubid = 2
   and l.database = (select oid from pg_database where datname = current_database())
   and l.classid::bigint = $1::bigint & 4294967295 and l.objid::bigint = $2::bigint & 4294967295`
+
+	// LeaseLock takes the lease that an owner's ledger rows name.
+	LeaseLock = `/* conveyor:lease-lock */ select pg_try_advisory_lock($1::int, $2::int)`
 
 	// SlotLock takes one slot; it does not wait.
 	SlotLock = `/* conveyor:slot-lock */ select pg_try_advisory_lock($1::int, $2::int)`

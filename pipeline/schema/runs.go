@@ -4,7 +4,8 @@ package schema
 const (
 	// LedgerStart records a batch before any of its work.
 	LedgerStart = `/* conveyor:ledger-start */
-insert into pilot_run_ledger (run_id, data_run_id, command, git_sha, counters) values ($1, $2, $3, $4, $5)`
+insert into pilot_run_ledger (run_id, data_run_id, command, git_sha, counters, owner_host, owner_pid, owner_started, lease)
+values ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, 0))`
 
 	// LedgerComplete must update exactly one row; any other count means that the
 	// answer, or the row, is not ours.
@@ -20,15 +21,28 @@ set status = 'failed', finished_at = clock_timestamp(),
     counters = $3 || counters || jsonb_build_object('failure_reason', $2::text)
 where run_id = $1 and status = 'running'`
 
+	// LedgerReap fails the RUNNING rows whose owner is gone: nobody holds their lease.
+	// A row without a lease is given twelve hours. Locks show their keys unsigned.
+	LedgerReap = `/* conveyor:ledger-reap */
+update pilot_run_ledger r
+set status = 'failed', finished_at = clock_timestamp(), counters = r.counters || jsonb_build_object('reaped', true,
+  'failure_reason', format('owner gone: pid %s on %s, started %s', r.owner_pid, coalesce(nullif(r.owner_host, ''), 'an unknown host'),
+    coalesce(to_char(r.owner_started at time zone 'utc', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), 'unknown')))
+where r.status = 'running' and case when r.lease is null then r.started_at < now() - interval '12 hours'
+  else not exists (select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+    and l.database = (select oid from pg_database where datname = current_database())
+    and l.classid::bigint = 1281712499 and l.objid::bigint = r.lease::bigint & 4294967295) end
+returning r.run_id`
+
 	// LedgerStatus reads back what an interrupted write left.
 	LedgerStatus = `/* conveyor:ledger-status */ select status from pilot_run_ledger where run_id = $1`
 )
 
 // Statements of the command status.
 const (
-	// StatusCounts gives one row of totals. Abandoned counts RUNNING rows while no
-	// stream holds a scope: their coordinator was killed hard, or had lost its session
-	// by its own act.
+	// StatusCounts gives one row of totals. Abandoned counts RUNNING rows whose lease
+	// nobody holds: their coordinator was killed hard, or had lost its session by its
+	// own act.
 	StatusCounts = `/* conveyor:status */
 select (select count(*) from card) as cards,
        (select count(*) from card where content_phash is not null) as hashed,
@@ -39,9 +53,10 @@ select (select count(*) from card) as cards,
        (select count(*) from card_printing_tag where is_no_match) as no_match_votes,
        (select count(*) from card_scan_log) as scan_logs,
        (select count(*) from pilot_run_ledger where status = 'running') as running,
-       (select case when exists (select from pg_locks where locktype = 'advisory' and granted and objsubid = 2
-           and classid = 1131376246 and database = (select oid from pg_database where datname = current_database()))
-         then 0 else (select count(*) from pilot_run_ledger where status = 'running') end) as abandoned,
+       (select count(*) from pilot_run_ledger r where status = 'running' and not exists (
+         select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 2 and l.classid::bigint = 1281712499
+           and l.database = (select oid from pg_database where datname = current_database())
+           and l.objid::bigint = r.lease::bigint & 4294967295)) as abandoned,
        (select count(*) from pilot_run_ledger where status = 'completed') as completed,
        (select count(*) from pilot_run_ledger where status = 'failed') as failed,
        (select count from stage_e_throttle_counter where key = 1) as throttled`

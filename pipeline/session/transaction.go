@@ -73,7 +73,7 @@ func (t *Tx) query(ctx context.Context, collect func(pgx.Rows) error, sql string
 type Step struct {
 	SQL  string
 	Args []any
-	// Want is the row count that the answer must show.
+	// Want is the row count that the answer must show; negative: any.
 	Want int64
 }
 

@@ -103,6 +103,11 @@ func (s *server) loop(ctx context.Context) error {
 
 // do lets a panic through: a crash must look like a crash
 func (s *server) do(ctx context.Context, job Job) answer {
+	if claimer, ok := s.handler.(Claimer); ok {
+		if err := claimer.Claim(ctx, job); err != nil {
+			return answer{Kind: answerError, Error: err.Error(), ErrorKind: kind(err)}
+		}
+	}
 	if s.seam.Compute != nil {
 		if err := s.seam.Compute(s.number, job.ID); err != nil {
 			return answer{Kind: answerError, Error: err.Error(), ErrorKind: kind(err)}

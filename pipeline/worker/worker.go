@@ -36,6 +36,12 @@ type Handler interface {
 	Close()
 }
 
+// Claimer is a Handler that wants to note a job durably before anything of it can
+// crash the process. Its error becomes the job's, which then is not done.
+type Claimer interface {
+	Claim(ctx context.Context, job Job) error
+}
+
 // Seam lets a test binary do what historical bugs did: let a worker meet the
 // coordinator's session. Zero value: nothing is inherited, nothing runs.
 type Seam struct {
