@@ -25,10 +25,10 @@ type LaneConfig struct {
 	Database *Database
 	// Dir receives events.jsonl; "" keeps the journal in memory only.
 	Dir string
-	// Sends chooses which sends the exact witness looks at.
-	Sends witness.SendFilter
-	// NoWitness forces the holders witness.
-	NoWitness bool
+	// Witness says how the subject's processes are watched; Recorder is filled in.
+	Witness witness.Options
+	// TLS is what the front tap does about a client's request for TLS.
+	TLS tap.TLSMode
 	// Watch leaves out Toxiproxy and the back tap: subject, tap, server.
 	Watch bool
 	// Messages records every protocol message, not only those around an ending.
@@ -64,16 +64,17 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 		return err
 	}
 	l.witnessed(cfg)
-	upstream := l.Database.Server().Address().HostPort()
+	network, upstream := l.Upstream()
 	if !cfg.Watch {
 		var err error
-		if upstream, err = l.through(ctx, cfg, upstream); err != nil {
+		if upstream, err = l.through(ctx, cfg, network, upstream); err != nil {
 			return err
 		}
+		network = "tcp"
 	}
 	front, err := tap.Start(ctx, tap.Config{
-		Place: event.Front, Upstream: upstream, Recorder: forgetful{l.Journal, l.Witness},
-		OnAccept: l.Witness.Accepted, Full: cfg.Messages,
+		Place: event.Front, Network: network, Upstream: upstream, Recorder: forgetful{l.Journal, l.Witness},
+		OnAccept: l.Witness.Accepted, Full: cfg.Messages, TLS: cfg.TLS,
 	})
 	if err != nil {
 		return err
@@ -82,6 +83,15 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 	l.onClose(front.Close)
 	l.listen()
 	return nil
+}
+
+// Upstream returns the network and address of the server itself.
+func (l *Lane) Upstream() (network, address string) {
+	a := l.Database.Server().Address()
+	if a.Host == "" {
+		return "unix", a.SocketPath()
+	}
+	return "tcp", a.HostPort()
 }
 
 func (l *Lane) openJournal(dir string) error {
@@ -99,15 +109,19 @@ func (l *Lane) openJournal(dir string) error {
 }
 
 func (l *Lane) witnessed(cfg LaneConfig) {
-	l.Witness = witness.New(witness.Options{Recorder: l.Journal, Sends: cfg.Sends, Disabled: cfg.NoWitness})
+	options := cfg.Witness
+	options.Recorder = l.Journal
+	l.Witness = witness.New(options)
 	l.onClose(l.Witness.Close)
 }
 
 // through puts the back tap and Toxiproxy before the server, and returns the
 // link's address. The back tap is Toxiproxy's upstream because Toxiproxy dials
 // without a limit (wire facts, section 7): a local tap always answers.
-func (l *Lane) through(ctx context.Context, cfg LaneConfig, upstream string) (string, error) {
-	back, err := tap.Start(ctx, tap.Config{Place: event.Back, Upstream: upstream, Recorder: l.Journal, Full: cfg.Messages})
+func (l *Lane) through(ctx context.Context, cfg LaneConfig, network, upstream string) (string, error) {
+	back, err := tap.Start(ctx, tap.Config{
+		Place: event.Back, Network: network, Upstream: upstream, Recorder: l.Journal, Full: cfg.Messages, TLS: cfg.TLS,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -158,12 +172,18 @@ func (l *Lane) Env() []string {
 			env = append(env, entry)
 		}
 	}
+	env = append(env, l.Contract()...)
+	return append(env, l.rig.cfg.Env...)
+}
+
+// Contract returns the variables, NAME=VALUE, that lead a subject to the front tap.
+func (l *Lane) Contract() []string {
 	a := l.Database.Server().Address()
 	host, port, _ := net.SplitHostPort(l.Front.Addr().String())
-	env = append(env,
-		"PGHOST="+host, "PGPORT="+port, "PGUSER="+a.User, "PGPASSWORD="+a.Password.Reveal(),
-		"PGDATABASE="+l.Database.Name(), "PGSSLMODE=disable", "DATABASE_URL="+l.URL(), "DEADWIRE_URL="+l.URL())
-	return append(env, l.rig.cfg.Env...)
+	return []string{
+		"PGHOST=" + host, "PGPORT=" + port, "PGUSER=" + a.User, "PGPASSWORD=" + a.Password.Reveal(),
+		"PGDATABASE=" + l.Database.Name(), "PGSSLMODE=disable", "DATABASE_URL=" + l.URL(), "DEADWIRE_URL=" + l.URL(),
+	}
 }
 
 // Start runs a subject on the lane. Its environment must come from Env. The

@@ -69,11 +69,12 @@ func (r *Rig) logged(s *server, e pg.LogEntry) {
 	}
 }
 
-// Database is a case's own database.
+// Database is a case's own database, or one that was there before.
 type Database struct {
 	*pg.Database
-	server *server
-	own    bool
+	server   *server
+	own      bool
+	borrowed bool
 }
 
 // DatabaseConfig says how a case's database is made.
@@ -106,6 +107,12 @@ func (r *Rig) NewDatabase(ctx context.Context, cfg DatabaseConfig) (*Database, e
 	return &Database{Database: db, server: on, own: cfg.OwnServer}, nil
 }
 
+// BorrowDatabase returns a database of the shared server that somebody else made.
+// It is never changed or dropped by the harness.
+func (r *Rig) BorrowDatabase(name string) *Database {
+	return &Database{Database: r.shared.databases.Existing(name), server: r.shared, borrowed: true}
+}
+
 // Server returns the server that the database is on.
 func (d *Database) Server() pg.Server { return d.server.Server }
 
@@ -122,9 +129,13 @@ func (d *Database) Admin(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// Close drops the database, and stops its server if that was its own.
+// Close drops the database, unless it was borrowed, and stops its server if that
+// was its own.
 func (d *Database) Close(ctx context.Context) error {
-	if !d.own {
+	switch {
+	case d.borrowed:
+		return nil
+	case !d.own:
 		return d.Drop(ctx)
 	}
 	return errors.Join(d.server.Stop(ctx), os.RemoveAll(d.server.dir))

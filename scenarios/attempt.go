@@ -78,7 +78,7 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 		sends = witness.All
 	}
 	a.lane, err = a.runner.Rig.NewLane(ctx, harness.LaneConfig{
-		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Sends: sends,
+		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Witness: witness.Options{Sends: sends},
 	})
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", ErrEnvironment, err)

@@ -117,15 +117,17 @@ const (
 
 // Call is one observed system call. Event.PID is the caller's thread group.
 type Call struct {
-	Name    CallName `json:"name"`
-	FD      int      `json:"fd"`
-	Inode   uint64   `json:"inode,omitempty"`   // of the socket behind FD
-	Bytes   int      `json:"bytes,omitempty"`   // length of a send
-	Type    string   `json:"type,omitempty"`    // protocol message it begins with: Terminate, Query, …
-	Remote  string   `json:"remote,omitempty"`  // address of a connect
-	Holders []int    `json:"holders,omitempty"` // pids with a descriptor for the inode at that moment
-	Code    int      `json:"code,omitempty"`    // of an exit
-	Blocked bool     `json:"blocked,omitempty"` // answered without being carried out
+	Name   CallName `json:"name"`
+	FD     int      `json:"fd"`
+	Inode  uint64   `json:"inode,omitempty"`  // of the socket behind FD
+	Bytes  int      `json:"bytes,omitempty"`  // length of a send
+	Type   string   `json:"type,omitempty"`   // protocol message it begins with: Terminate, Query, …
+	Remote string   `json:"remote,omitempty"` // address of a connect
+	// Redirected is where the connect was sent instead of Remote.
+	Redirected string `json:"redirected,omitempty"`
+	Holders    []int  `json:"holders,omitempty"` // pids with a descriptor for the inode at that moment
+	Code       int    `json:"code,omitempty"`    // of an exit
+	Blocked    bool   `json:"blocked,omitempty"` // answered without being carried out
 }
 
 // Opened describes an accepted connection.

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"path/filepath"
 	"strconv"
 )
 
@@ -47,6 +48,14 @@ type Address struct {
 
 // HostPort returns host:port for dialling.
 func (a Address) HostPort() string { return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)) }
+
+// SocketPath returns the path of the Unix socket, "" when there is none that we know of.
+func (a Address) SocketPath() string {
+	if a.SocketDir == "" {
+		return ""
+	}
+	return filepath.Join(a.SocketDir, ".s.PGSQL."+strconv.Itoa(a.Port))
+}
 
 // URL returns postgres://… for a database, with the password in it and without TLS.
 func (a Address) URL(database string) string {

@@ -68,6 +68,10 @@ func (db *Database) Name() string { return db.name }
 // URL returns the database's address, with the password in it.
 func (db *Database) URL() string { return db.in.server.URL(db.name) }
 
+// Existing returns a database that somebody else made. It can be used like one
+// of ours, except that Drop refuses it.
+func (d *Databases) Existing(name string) *Database { return &Database{name: name, in: d} }
+
 // Drop ends the sessions in the database and removes it. It is repeatable.
 func (db *Database) Drop(ctx context.Context) error { return db.in.Drop(ctx, db.name) }
 

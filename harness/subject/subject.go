@@ -34,10 +34,13 @@ type Command struct {
 	// Stdout and Stderr, when set, get a copy of every byte, from one goroutine
 	// each. A writer that returns an error is not written to again.
 	Stdout, Stderr io.Writer
-	// Inherit gives the program deadwire's own standard streams, unread and
-	// unrecorded, as an interactive program needs it. Stdout, Stderr and Stdin
-	// are then ignored.
-	Inherit bool
+	// OwnStdout and OwnStderr, when set, are given to the program as they are: what
+	// it writes there is neither read nor recorded, and Stdout or Stderr is ignored.
+	OwnStdout, OwnStderr *os.File
+	// Terminal makes the program's process group the foreground group of the
+	// terminal that Stdin must be, as an interactive program needs it. The caller
+	// takes the terminal back with Reclaim when the program has ended.
+	Terminal bool
 }
 
 // Owner is told of each process before its start is recorded, so that a later
@@ -112,15 +115,21 @@ func (i *Instance) command(c Command) *exec.Cmd {
 	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Env = append(cmd.Environ(), i.tree.mark())
 	cmd.SysProcAttr = processAttributes()
-	if c.Inherit {
-		cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-		return cmd
-	}
 	if c.Stdin != nil {
 		cmd.Stdin = c.Stdin
 	}
+	if c.Terminal {
+		cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(c.Stdin.Fd())
+	}
 	i.output.tee(c.Stdout, c.Stderr)
-	cmd.Stdout, cmd.Stderr = i.output.writers()
+	stdout, stderr := i.output.writers()
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if c.OwnStdout != nil {
+		cmd.Stdout = c.OwnStdout
+	}
+	if c.OwnStderr != nil {
+		cmd.Stderr = c.OwnStderr
+	}
 	return cmd
 }
 

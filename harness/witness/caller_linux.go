@@ -41,7 +41,8 @@ func (s *supervisor) newCaller(n notification, at time.Duration) *caller {
 	return &caller{supervisor: s, notification: n, at: at}
 }
 
-// look returns the value to answer with, if the call is not to be carried out.
+// look returns the value to answer with, if the call is not to be carried out
+// by the caller; below zero it is an error number.
 func (c *caller) look() (value int64, suppressed bool) {
 	pid, err := threadGroup(int(c.TID))
 	if err != nil {
@@ -88,7 +89,15 @@ func (c *caller) connect() (int64, bool) {
 		return 0, false
 	}
 	c.witness.sessions.connected(inode, c.pid)
-	return 0, c.record(event.Call{Name: event.CallConnect, FD: c.fd(), Inode: inode, Remote: remote})
+	call := event.Call{Name: event.CallConnect, FD: c.fd(), Inode: inode, Remote: remote}
+	if c.witness.options.Redirect != nil {
+		call.Redirected = c.witness.options.Redirect(remote)
+	}
+	c.record(call)
+	if call.Redirected == "" {
+		return 0, false
+	}
+	return c.redirected(raw, call.Redirected)
 }
 
 func (c *caller) shutdown() (int64, bool) {

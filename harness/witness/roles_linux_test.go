@@ -200,7 +200,7 @@ func superviseAndWait() int {
 	journal := event.NewJournal(nil, 0)
 	i, err := subject.Start(context.Background(),
 		subject.Command{
-			Path: "/proc/self/exe", Inherit: true,
+			Path: "/proc/self/exe", Stdin: os.Stdin, OwnStdout: os.Stdout, OwnStderr: os.Stderr,
 			Env: []string{roleVariable + "=supervised"},
 		},
 		subject.Options{Recorder: journal, Witness: witness.New(witness.Options{Recorder: journal})})

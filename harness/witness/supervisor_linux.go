@@ -122,7 +122,7 @@ func (s *supervisor) handle(n notification, at time.Duration) {
 	}()
 	c := s.newCaller(n, at)
 	if value, suppressed := c.look(); suppressed {
-		reply.Flags, reply.Value = 0, value
+		reply.Flags, reply.Value, reply.Error = 0, max(value, 0), int32(min(value, 0))
 	}
 }
 

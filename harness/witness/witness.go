@@ -45,6 +45,13 @@ type Options struct {
 	// while the caller stands still. It is the seam for guard and proof; it must
 	// return at once. Only sends and shutdowns can be suppressed.
 	Decide func(Question) Decision
+	// Redirect, when set, is asked about each connect, by its address as Call.Remote
+	// has it, and returns where it is to go instead: IP:PORT of IPv4, which sockets
+	// for IPv6 reach too, or unix:PATH for sockets of that family. "" leaves it alone.
+	// It needs the exact witness.
+	Redirect func(remote string) string
+	// Blind looks at no process at all: what the taps see is all there is.
+	Blind bool
 }
 
 // Question is what Decide is asked.
@@ -73,8 +80,9 @@ type Tracker interface {
 
 // The certainties that a Witness can have. They are the words of the reports.
 const (
-	Exact   = "exact"
-	Holders = "holders"
+	Exact    = "exact"
+	Holders  = "holders"
+	Inferred = "inferred" // of a blind witness: from the wire alone
 )
 
 // Witness records what the processes of any number of subjects do to sessions.
@@ -106,6 +114,9 @@ func New(options Options) *Witness {
 	if options.Disabled {
 		w.unavailable = errors.New("the exact witness is switched off")
 	}
+	if options.Blind {
+		w.unavailable = errors.New("no process is looked at")
+	}
 	if w.unavailable != nil {
 		w.fail("exact witness", w.unavailable)
 	}
@@ -114,8 +125,11 @@ func New(options Options) *Witness {
 }
 
 // Certainty returns Exact when every subject so far was started under system
-// call notification, otherwise Holders.
+// call notification, otherwise Holders, or Inferred when it is blind.
 func (w *Witness) Certainty() string {
+	if w.options.Blind {
+		return Inferred
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.unavailable != nil || w.fellBack {
@@ -129,6 +143,9 @@ func (w *Witness) Certainty() string {
 // byte is relayed: later the inode may be gone. What could not be told is zero.
 func (w *Witness) Accepted(id event.SessionID, client, local netip.AddrPort) event.Opened {
 	opened := event.Opened{Client: client.String()}
+	if w.options.Blind {
+		return opened
+	}
 	inode, err := w.inodes.lookup(client, local)
 	if err != nil {
 		w.fail("socket inode", err)

@@ -25,6 +25,9 @@ const Name = "external"
 // Options say what is allowed.
 type Options struct {
 	AllowRemote bool // an address that is not this machine's loopback or a Unix socket
+	// AsIs uses the server as it stands: nothing is made in it, so that the user
+	// need not be allowed to create databases, and it may be a standby.
+	AsIs bool
 }
 
 // RemoteError says that a host is not on this machine, and that this was not allowed.
@@ -88,7 +91,7 @@ func (p *Provider) look(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	s := &server{base: base, address: addressOf(cfg)}
-	s.version, err = inspect(ctx, conn)
+	s.version, err = inspect(ctx, conn, p.options.AsIs)
 	return s, errors.Join(err, conn.Close(ctx))
 }
 
@@ -130,7 +133,7 @@ func addressOf(cfg *pgx.ConnConfig) pg.Address {
 }
 
 // inspect checks that the server is one that we can work on.
-func inspect(ctx context.Context, conn *pgx.Conn) (pg.Version, error) {
+func inspect(ctx context.Context, conn *pgx.Conn, asIs bool) (pg.Version, error) {
 	var number int
 	var may, standby bool
 	err := conn.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, rolsuper OR rolcreatedb, pg_is_in_recovery()
@@ -140,6 +143,8 @@ func inspect(ctx context.Context, conn *pgx.Conn) (pg.Version, error) {
 	}
 	version := pg.VersionOfNumber(number)
 	switch {
+	case asIs:
+		return version, version.Supported()
 	case standby:
 		return version, errors.New("the server is a standby: give the address of its primary")
 	case !may:
