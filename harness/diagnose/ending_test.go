@@ -78,6 +78,13 @@ func TestEndings(t *testing.T) {
 			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "the holders do not single it out",
 		},
 		{
+			"holders only: nobody let go, though there was time to",
+			family(child).share(opener, child).closing(front(1), event.Closing{From: event.Frontend, Manner: event.Terminate}).
+				closing(front(1), event.Closing{From: event.Backend, Manner: event.FIN}).later(time.Second).
+				closing(front(1), event.Closing{From: event.Frontend, Manner: event.FIN}),
+			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "its opener still held; the sender was not observed",
+		},
+		{
 			"holders only: the last look was before the end", family(child).share(opener, child).share(opener).subjectEnds(event.Terminate),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "the sender was not observed",
 		},

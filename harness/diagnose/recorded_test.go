@@ -269,6 +269,23 @@ func TestWithoutCallsNobodyIsAccusedWrongly(t *testing.T) {
 	})
 }
 
+func TestWithoutCallsForeignTerminateIsStillFound(t *testing.T) {
+	t.Parallel()
+	for name, certainty := range map[string]diagnose.Certainty{
+		"inherited-terminate.broken": diagnose.Inferred, // all three workers keep the descriptor: nobody is named
+		"terminate-at-exit.broken":   diagnose.Holders,  // the sender exits, and so lets go
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			blind := without(recording(t, name), func(e event.Event) bool { return e.Kind == event.ProcessCalled })
+			ending := diagnose.Explain(blind).Endings[0]
+			assert.Equal(t, ending.Rule, "fork.inherited-terminate", ending.Message)
+			assert.Equal(t, ending.Actor.Kind == diagnose.Inheritor, certainty == diagnose.Holders)
+			assert.Equal(t, ending.Certainty, certainty)
+		})
+	}
+}
+
 func TestWithoutCallsHealthyRunsStayHealthy(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"fault-free", "terminate-at-exit.fixed", "inherited-terminate.fixed", "slow-network.delayed"} {

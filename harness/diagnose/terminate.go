@@ -143,14 +143,37 @@ func senderNote(a Actor) string {
 	return fmt.Sprintf("; pid %d alone let go of it at that moment", a.PID)
 }
 
-// holdersAfter returns the first holder set that was seen after sign, or nil.
+// looksWithin is how soon the holders are looked at again while a session is
+// open. Looks that change nothing are not recorded.
+const looksWithin = 50 * time.Millisecond
+
+// holdersAfter returns the first holder set that was seen after sign: the same as
+// before when the subject's end stayed open long enough for another look. Nil
+// when nobody can have looked.
 func (s *session) holdersAfter(sign event.Event) []int {
 	for _, e := range s.front.shared {
 		if e.At > sign.At {
 			return e.Holders.PIDs
 		}
 	}
+	if until := s.openUntil(sign); until > 0 && until-sign.At >= looksWithin {
+		return s.holdersAt(sign.At)
+	}
 	return nil
+}
+
+// openUntil returns when the subject's end was closed after sign, 0 when that
+// was not seen.
+func (s *session) openUntil(sign event.Event) time.Duration {
+	for _, c := range s.front.closings {
+		if c.Seq > sign.Seq && c.Closing.From == event.Frontend {
+			return c.At
+		}
+	}
+	if s.front.ended != nil {
+		return s.front.ended.At
+	}
+	return 0
 }
 
 // closedAfter reports whether the subject's end was closed after sign and before
