@@ -41,7 +41,10 @@ func run(args []string) (code int) {
 			code = verdict.ExitBug
 		}
 	}()
-	ctx, stop := interruptible(context.Background())
+	ctx, stop := context.Background(), func() {}
+	if len(args) == 0 || args[0] != execName { // exec passes signals on to the program
+		ctx, stop = interruptible(ctx)
+	}
 	defer stop()
 	root := newRoot()
 	root.SetArgs(args)

@@ -29,7 +29,7 @@ real Toxiproxy, breaks things on purpose, and explains every session that ended.
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nsee: %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(runCommand(), listCommand(), faultsCommand(), explainCommand(), schemaCommand(),
+	root.AddCommand(runCommand(), execCommand(), listCommand(), faultsCommand(), explainCommand(), schemaCommand(),
 		doctorCommand(), proxyCommand(), showCommand(), recheckCommand(), conveyorHelp())
 	return root
 }

@@ -39,6 +39,7 @@ type common struct {
 	junit       string
 	keep        bool
 	proxyAPI    string
+	asIs        bool // a URL's server is used as it stands; nothing is made in it
 }
 
 func (f *common) register(flags *pflag.FlagSet) {
@@ -133,7 +134,7 @@ func (f *common) provider(ctx context.Context) (pg.Provider, error) {
 	case f.postgres == "auto" || f.postgres == "local":
 		p = local.New(local.Options{})
 	case strings.HasPrefix(f.postgres, "postgres://"), strings.HasPrefix(f.postgres, "postgresql://"):
-		p = external.New(f.postgres, external.Options{AllowRemote: f.allowRemote})
+		p = external.New(f.postgres, external.Options{AllowRemote: f.allowRemote, AsIs: f.asIs})
 	case strings.ContainsRune(f.postgres, filepath.Separator):
 		p = local.New(local.Options{BinDir: f.postgres})
 	default:

@@ -17,6 +17,7 @@ const (
 	ProcessExeced  Kind = "process.execed"    // Process
 	ProcessExited  Kind = "process.exited"    // Process, with Code or Signal
 	ProcessCalled  Kind = "process.called"    // Call: a system call seen by the exact witness
+	ProcessStack   Kind = "process.stack"     // Step.Note: what the user's stack command said of a stopped process
 	SessionOpened  Kind = "session.opened"    // Opened: a tap accepted a connection
 	SessionNamed   Kind = "session.named"     // Named: start-up finished, the backend pid is known
 	SessionShared  Kind = "session.shared"    // Holders: the set of holders changed

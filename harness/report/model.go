@@ -101,6 +101,10 @@ type Exec struct {
 	Command  []string  `json:"command"`
 	ExitCode int       `json:"exit_code"`
 	Sharing  []Sharing `json:"sharing"`
+	Sessions int       `json:"sessions"`          // how many were opened
+	Witness  string    `json:"witness,omitempty"` // how processes were watched: exact, holders, defer or none
+	Missing  []string  `json:"missing,omitempty"` // evidence that could not be had, and why
+	Note     string    `json:"note,omitempty"`    // the user's own
 }
 
 // Sharing says that a process holds a session that another one opened.

@@ -152,15 +152,19 @@ func (p *process) send(sig syscall.Signal) error {
 	return syscall.Kill(p.pid, sig)
 }
 
-// killGroup ends a whole process group. The pidfd names the group safely from
+// killGroup ends a whole process group; that it is empty already is as good.
+func (p *process) killGroup() { _ = p.signalGroup(syscall.SIGKILL) }
+
+// signalGroup signals a whole process group. The pidfd names the group safely from
 // Linux 6.9; before that its number is only safe while the leader is not reaped.
-func (p *process) killGroup() {
-	if p.pidfd >= 0 && unix.PidfdSendSignal(p.pidfd, unix.SIGKILL, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) == nil {
-		return
+func (p *process) signalGroup(sig syscall.Signal) error {
+	if p.pidfd >= 0 && unix.PidfdSendSignal(p.pidfd, sig, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP) == nil {
+		return nil
 	}
-	if !p.exited {
-		_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	if p.exited {
+		return ErrNotOurs
 	}
+	return syscall.Kill(-p.pid, sig)
 }
 
 // adoptOrphans makes deadwire the reaper of all that it starts, once and for all.

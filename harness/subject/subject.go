@@ -237,6 +237,14 @@ func (i *Instance) SignalPID(pid int, sig syscall.Signal) error {
 	return nil
 }
 
+// SignalGroup sends a signal to the root's process group, as a terminal does.
+func (i *Instance) SignalGroup(sig syscall.Signal) error {
+	if err := i.tree.signalGroup(sig); err != nil {
+		return fmt.Errorf("signal %s to the group of pid %d: %w", signalName(sig), i.pid, err)
+	}
+	return nil
+}
+
 // Close kills every process of the tree, waits until none is left, and ends
 // all that watched them. It can be called again after an error.
 func (i *Instance) Close(ctx context.Context) error {

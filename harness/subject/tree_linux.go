@@ -325,6 +325,16 @@ func (t *tree) signal(pid int, sig syscall.Signal) error {
 	return p.kill(sig)
 }
 
+// signalGroup signals the group that the root leads, or led.
+func (t *tree) signalGroup(sig syscall.Signal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.root == nil {
+		return ErrNotOurs
+	}
+	return t.root.signalGroup(sig)
+}
+
 // killAll signals every process that it can find, reaps what it may, and
 // returns the pids of which something is left.
 func (t *tree) killAll() []int {

@@ -93,6 +93,15 @@ func (t *tree) signal(pid int, sig syscall.Signal) error {
 	return syscall.Kill(pid, sig)
 }
 
+func (t *tree) signalGroup(sig syscall.Signal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.root == 0 {
+		return ErrNotOurs
+	}
+	return syscall.Kill(-t.root, sig)
+}
+
 func (t *tree) killAll() []int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -68,7 +68,11 @@ func filter(n numbers, sends SendFilter, tls bool) []bpf.Instruction {
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 	}
 	always := []uint32{n.sendmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup}
-	if sends == All {
+	if sends == Senders {
+		program = append(program, onCall(n.write, onStream())...)
+		program = append(program, onCall(n.writev, onStream())...)
+	}
+	if sends != Endings {
 		always = append(always, n.sendto, n.write, n.writev)
 	}
 	for _, number := range always {
@@ -84,7 +88,20 @@ func filter(n numbers, sends SendFilter, tls bool) []bpf.Instruction {
 	return append(program, bpf.RetConstant{Val: retAllow})
 }
 
-// onCall runs block, which must return, if the call has this number.
+// onStream allows a call whose first argument is a standard stream's descriptor,
+// and goes on with the number loaded again otherwise.
+func onStream() []bpf.Instruction {
+	const stderr = 2
+	return []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetArgs, Size: 4},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: stderr, SkipTrue: 1},
+		bpf.RetConstant{Val: retAllow},
+		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
+	}
+}
+
+// onCall runs block if the call has this number; a block that does not return
+// must leave the number loaded.
 func onCall(number uint32, block []bpf.Instruction) []bpf.Instruction {
 	return slices.Concat(
 		[]bpf.Instruction{bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(block))}}, block)

@@ -66,8 +66,8 @@ func (c *caller) parts(address, count uint64) ([]part, error) {
 }
 
 // send records a Terminate on any socket, and on a session's socket also what
-// could be one: under TLS, or when the memory cannot be read. With the filter
-// All it records every send on a session's socket.
+// could be one: under TLS, or when the memory cannot be read. With the filters
+// All and Senders it records others on a session's socket too.
 func (c *caller) send(parts []part) (int64, bool) {
 	inode, isSocket := socketInode(int(c.TID), c.fd())
 	if !isSocket {
@@ -85,9 +85,8 @@ func (c *caller) send(parts []part) (int64, bool) {
 		c.witness.fail("memory", fmt.Errorf("a send of pid %d could not be read: %w", c.pid, unreadable))
 	}
 	_, _, known := c.witness.sessions.session(inode)
-	doubtful := known && (unreadable != nil || name == tlsRecord && c.witness.options.TLS)
-	all := known && c.witness.options.Sends == All
-	if name != terminate && !doubtful && !all {
+	doubtful := known && (unreadable != nil || c.witness.options.TLS && mayEndTLS(name, total))
+	if name != terminate && !doubtful && !(known && c.tells(inode)) {
 		return 0, false
 	}
 	call := event.Call{Name: event.CallSend, FD: c.fd(), Inode: inode, Bytes: total, Type: name}
@@ -98,6 +97,23 @@ func (c *caller) send(parts []part) (int64, bool) {
 		return 0, false
 	}
 	return int64(total), c.record(call)
+}
+
+// mayEndTLS reports whether a send can be a Terminate or a close_notify under TLS.
+func mayEndTLS(name string, total int) bool {
+	return name == tlsRecord && (total == tlsTerminateBytes || total == closeNotifyBytes)
+}
+
+// tells reports whether a send that ends nothing is worth an event.
+func (c *caller) tells(inode uint64) bool {
+	switch c.witness.options.Sends {
+	case All:
+		return true
+	case Senders:
+		return c.witness.sessions.sent(inode, c.pid)
+	default:
+		return false
+	}
 }
 
 func length(parts []part) int {

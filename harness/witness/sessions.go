@@ -26,6 +26,7 @@ type session struct {
 	inode   uint64
 	opener  int
 	holders []int // the set as last recorded or taken for granted
+	sender  int   // who sent last, as far as sends are looked at
 }
 
 func newRegistry() registry {
@@ -85,6 +86,19 @@ func (r *registry) session(inode uint64) (id event.SessionID, opener int, known 
 		return s.id, s.opener, true
 	}
 	return event.SessionID{}, r.openers[inode], false
+}
+
+// sent notes who sends on a session, and says whether that is another process
+// than the time before.
+func (r *registry) sent(inode uint64, pid int) (changed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byInode[inode]
+	if s == nil || s.sender == pid {
+		return false
+	}
+	s.sender = pid
+	return true
 }
 
 func (r *registry) inode(id event.SessionID) (uint64, bool) {

@@ -21,6 +21,9 @@ const (
 	// All looks at every send, some 10 µs each, so that shared use is seen even
 	// when nobody says Terminate.
 	All
+	// Senders looks at every send as All does, but for writes to the standard
+	// streams, and records only those by which the sender on a session changes.
+	Senders
 )
 
 // Decision is the answer to a call that the witness asks about.

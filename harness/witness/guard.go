@@ -1,0 +1,31 @@
+package witness
+
+import (
+	"slices"
+
+	"deadwire/harness/event"
+)
+
+// Guard is a Decide that keeps an inheritor from ending a session: it suppresses
+// Terminate, close_notify and shutdown of a process that did not open the session
+// while the one that did still holds it. A connection that was handed over, its
+// opener having let go, is nobody's but its new owner's and is left alone.
+func Guard(q Question) Decision {
+	if !endsSession(q.Call) || q.Opener == 0 || q.PID == q.Opener || !slices.Contains(q.Call.Holders, q.Opener) {
+		return Proceed
+	}
+	return Suppress
+}
+
+// endsSession reports whether a call ends the session it is made on, or, under
+// TLS, has the length of one that does.
+func endsSession(c event.Call) bool {
+	switch {
+	case c.Name == event.CallShutdown:
+		return true
+	case c.Name != event.CallSend:
+		return false
+	default:
+		return c.Type == terminate || c.Type == tlsRecord && (c.Bytes == tlsTerminateBytes || c.Bytes == closeNotifyBytes)
+	}
+}
