@@ -59,7 +59,7 @@ func (h *history) ending(s *session) (Ending, bool) {
 		Evidence:      []int64{s.front.opened.Seq, first.Seq},
 	}
 	for _, decide := range []func(*session, []event.Event, *Ending) bool{
-		h.byServerCrash, h.byFatal, h.byFault, h.byTerminate, h.byShutdown, h.byExit, h.byNetwork,
+		h.byServerCrash, h.byFatal, h.byFault, h.byTerminate, h.byGoodbye, h.bySharedTLS, h.byShutdown, h.byExit, h.byNetwork,
 	} {
 		if decide(s, signs, &e) {
 			break
@@ -77,6 +77,7 @@ func (h *history) finish(e *Ending) {
 	if p := h.processes[e.Actor.PID]; p != nil {
 		e.Actor.PPID, e.Actor.Argv = p.ppid, p.argv
 	}
+	e.Stack = h.stackOf(e.Actor.PID)
 	if rule, ok := Lookup(e.Rule); ok {
 		e.Mend = rule.Mend
 		e.Expected = rule.Ordinary
@@ -87,6 +88,16 @@ func (h *history) finish(e *Ending) {
 	slices.Sort(e.Evidence)
 	e.Evidence = slices.Compact(e.Evidence)
 	e.Evidence = slices.DeleteFunc(e.Evidence, func(seq int64) bool { return seq == 0 })
+}
+
+// stackOf returns what the user's command said of a process caught in the act.
+func (h *history) stackOf(pid int) string {
+	for _, e := range h.events {
+		if e.Kind == event.ProcessStack && e.PID == pid {
+			return e.Step.Note
+		}
+	}
+	return ""
 }
 
 func orEmpty(pids []int) []int {

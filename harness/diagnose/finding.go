@@ -20,7 +20,7 @@ func (h *history) findings(s *session) []Finding {
 	if f, ok := h.heldByDescendant(s); ok {
 		out = append(out, f)
 	}
-	return out
+	return append(out, h.suppressed(s)...)
 }
 
 // sharedQuery finds a session on which more than one process sent requests
@@ -162,6 +162,24 @@ func (h *history) heldByDescendant(s *session) (Finding, bool) {
 	f.Message = fmt.Sprintf("%s opened the session and %s; pids %v still hold its socket, so PostgreSQL keeps the session and its locks",
 		h.name(opener.pid), opener.sayExit(), f.PIDs)
 	return f, true
+}
+
+// suppressed finds acts that the guard kept from the server.
+func (h *history) suppressed(s *session) []Finding {
+	var out []Finding
+	var guilty []int
+	for _, c := range s.front.calls {
+		if !c.Call.Blocked || slices.Contains(guilty, c.PID) {
+			continue
+		}
+		guilty = append(guilty, c.PID)
+		out = append(out, Finding{
+			Rule: "fork.inherited-terminate", Session: s.number, PIDs: []int{c.PID}, Evidence: []int64{c.Seq}, Mend: mend("fork.inherited-terminate"),
+			Message: fmt.Sprintf("%s, which had only inherited the session, would have ended it while its opener, pid %d, still held it; the guard kept that from PostgreSQL",
+				h.name(c.PID), s.opener()),
+		})
+	}
+	return out
 }
 
 func mend(id string) string {

@@ -72,6 +72,7 @@ type Ending struct {
 	Expected      bool         `json:"expected"`          // ordinary, or declared by an injected fault or the scenario
 	Message       string       `json:"message,omitempty"` // one sentence: who did what, and how it is known
 	Mend          string       `json:"mend,omitempty"`    // what to change, for the stack that was recognised
+	Stack         string       `json:"stack,omitempty"`   // of the actor in the act, by the user's own command
 	Evidence      []int64      `json:"evidence"`          // event.Event.Seq of what it rests on, ascending
 }
 

@@ -59,6 +59,12 @@ func forkRules() []Rule {
 			Mend:     "Give each process a session of its own: connect after fork, key pools by pid, and forget inherited handles in the child.",
 		},
 		{
+			ID: "fork.shared-tls", Family: "F02",
+			Sentence: "Two processes sent over one inherited TLS session: each counts its records by itself, so PostgreSQL cannot authenticate one of them and hangs up.",
+			Tells:    "Records written by more than one pid on one socket, then the server's alert; its log says \"decryption failed or bad record mac\". No overlap in time is needed.",
+			Mend:     "As for fork.shared-query: connect after fork. Turning TLS off would only make the error silent.",
+		},
+		{
 			ID: "fork.held-by-descendant", Family: "F06",
 			Sentence: "The process that opened the session is gone, but a descendant still holds its socket: PostgreSQL keeps the session, its transaction and its locks.",
 			Tells:    "The opener exited, no FIN followed, and the socket is in another process's descriptor table.",

@@ -19,7 +19,11 @@ func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 		return false
 	}
 	e.Side = SideSubject
-	if call := s.call(event.CallSend, typeTerminate, sign); call != nil {
+	call := s.call(event.CallSend, typeTerminate, sign)
+	if call == nil {
+		call = s.goodbye(sign) // the tap could read what the witness could not
+	}
+	if call != nil {
 		h.terminateSeen(s, call, e)
 		return true
 	}
@@ -79,7 +83,7 @@ func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
 // userAfter returns another process that sent on the session after call, or 0.
 func (s *session) userAfter(call *event.Event) int {
 	for _, c := range s.front.calls {
-		if c.At > call.At && c.PID != call.PID && c.Call.Name == event.CallSend && c.Call.Type != typeTerminate {
+		if c.At > call.At && c.PID != call.PID && c.Call.Name == event.CallSend && !saysGoodbye(c.Call) {
 			return c.PID
 		}
 	}

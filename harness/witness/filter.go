@@ -8,14 +8,20 @@ import (
 	"golang.org/x/net/bpf"
 )
 
-// sends of interest, in bytes: a Terminate message, one glued behind a Sync,
-// and under TLS 1.3 a close_notify and an encrypted message of five bytes
+// sends of interest, in bytes: a Terminate message, one glued behind a Sync, and
+// under TLS a close_notify and an encrypted message of five bytes: in TLS 1.3, and
+// in TLS 1.2 with ChaCha20 and with AES-GCM
 const (
 	terminateBytes     = 5
 	syncTerminateBytes = 10
-	closeNotifyBytes   = 24
-	tlsTerminateBytes  = 27
-	vectorsMax         = 2 // libpq and most drivers write a Terminate from one or two parts
+
+	closeNotifyBytes       = 24
+	closeNotifyChaChaBytes = 23
+	closeNotifyGCMBytes    = 31
+	tlsTerminateBytes      = 27
+	tlsTerminateChaCha     = 26
+	tlsTerminateGCM        = 34
+	vectorsMax             = 2 // libpq and most drivers write a Terminate from one or two parts
 )
 
 // verdicts of a filter, from linux/seccomp.h; here because the filter is built
@@ -80,7 +86,8 @@ func filter(n numbers, sends SendFilter, tls bool) []bpf.Instruction {
 	}
 	lengths := []uint32{terminateBytes, syncTerminateBytes}
 	if tls {
-		lengths = append(lengths, closeNotifyBytes, tlsTerminateBytes)
+		lengths = append(lengths, closeNotifyBytes, closeNotifyChaChaBytes, closeNotifyGCMBytes,
+			tlsTerminateBytes, tlsTerminateChaCha, tlsTerminateGCM)
 	}
 	program = append(program, onCall(n.sendto, whenThird(bpf.JumpEqual, lengths))...)
 	program = append(program, onCall(n.write, whenThird(bpf.JumpEqual, lengths))...)

@@ -26,6 +26,16 @@ func endsSession(c event.Call) bool {
 	case c.Name != event.CallSend:
 		return false
 	default:
-		return c.Type == terminate || c.Type == tlsRecord && (c.Bytes == tlsTerminateBytes || c.Bytes == closeNotifyBytes)
+		return c.Type == terminate || mayEndTLS(c.Type, c.Bytes)
+	}
+}
+
+// mayEndTLS reports whether a send can be a Terminate or a close_notify under TLS.
+func mayEndTLS(name string, total int) bool {
+	switch total {
+	case closeNotifyBytes, tlsTerminateBytes, tlsTerminateChaCha, tlsTerminateGCM:
+		return name == tlsRecord
+	default:
+		return name == tlsAlert
 	}
 }

@@ -11,6 +11,7 @@ const (
 const (
 	terminate = "Terminate"
 	tlsRecord = "TLSRecord"
+	tlsAlert  = "TLSAlert" // shows only under TLS 1.2
 )
 
 // frontendName names a frontend message by its first byte, as the PostgreSQL
@@ -47,7 +48,9 @@ func frontendName(first byte) string {
 		return "Sync"
 	case 'X':
 		return terminate
-	case 0x15, 0x17:
+	case 0x15:
+		return tlsAlert
+	case 0x17:
 		return tlsRecord
 	default:
 		return ""

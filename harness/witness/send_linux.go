@@ -99,11 +99,6 @@ func (c *caller) send(parts []part) (int64, bool) {
 	return int64(total), c.record(call)
 }
 
-// mayEndTLS reports whether a send can be a Terminate or a close_notify under TLS.
-func mayEndTLS(name string, total int) bool {
-	return name == tlsRecord && (total == tlsTerminateBytes || total == closeNotifyBytes)
-}
-
 // tells reports whether a send that ends nothing is worth an event.
 func (c *caller) tells(inode uint64) bool {
 	switch c.witness.options.Sends {

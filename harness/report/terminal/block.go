@@ -137,6 +137,12 @@ func sayEndings(endings []diagnose.Ending, say func(label, text string)) {
 		if len(e.HoldersBefore)+len(e.HoldersAfter) > 0 {
 			say("", fmt.Sprintf("holders before %s, after %s", pids(e.HoldersBefore), pids(e.HoldersAfter)))
 		}
+		if e.Stack != "" {
+			say("", "stack:")
+			for _, line := range strings.Split(e.Stack, "\n") {
+				say("", "  "+report.Plain(line))
+			}
+		}
 		if e.Mend != "" {
 			say("", "mend: "+report.Plain(e.Mend))
 		}

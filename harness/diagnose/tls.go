@@ -1,0 +1,149 @@
+package diagnose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"deadwire/harness/event"
+)
+
+// Types of sends under TLS, as the witness names them: by the first byte, which
+// is all of a record that can be read.
+const (
+	typeTLSRecord = "TLSRecord"
+	typeTLSAlert  = "TLSAlert"
+)
+
+// Lengths of encrypted records that end a session, with their header: a Terminate
+// of five bytes and a close_notify of two, under TLS 1.3 with 16 bytes of tag and
+// one of type (27, 24), under TLS 1.2 with ChaCha20 (26) and with AES-GCM, whose
+// records carry 8 bytes of nonce as well (34; its alerts show their type).
+// Measured: wire facts, section 6.
+var (
+	goodbyeBytes = []int{27, 26, 34}
+	notifyBytes  = []int{24}
+)
+
+// saysGoodbye reports whether a send ends a session, or has the length of one
+// that does where nothing more can be told.
+func saysGoodbye(c *event.Call) bool {
+	switch c.Type {
+	case typeTerminate, typeTLSAlert:
+		return true
+	case typeTLSRecord:
+		return slices.Contains(goodbyeBytes, c.Bytes) || slices.Contains(notifyBytes, c.Bytes)
+	default:
+		return false
+	}
+}
+
+// encrypted reports whether the tap could not read the session.
+func (s *session) encrypted() bool {
+	return slices.ContainsFunc(s.front.messages, func(e event.Event) bool { return e.Message.Type == "SSLRequest" }) &&
+		slices.ContainsFunc(s.front.messages, func(e event.Event) bool { return e.Message.Type == "TLS application_data" })
+}
+
+// byGoodbye recognises the end of a session that the tap could not read: by the
+// lengths of the last records that a process sent before the first sign.
+func (h *history) byGoodbye(s *session, signs []event.Event, e *Ending) bool {
+	if !s.encrypted() {
+		return false
+	}
+	call := s.goodbye(signs[0])
+	if call == nil {
+		return false
+	}
+	e.Side, e.Manner, e.State = SideSubject, event.Terminate, ""
+	h.terminateSeen(s, call, e)
+	e.Message += " (under TLS, told by the lengths of its last records)"
+	return true
+}
+
+// goodbye returns the send of a Terminate before sign: the last record of that
+// length which the same process followed up with a close_notify, or the
+// close_notify itself.
+func (s *session) goodbye(sign event.Event) *event.Event {
+	var last, found *event.Event
+	for i := range s.front.calls {
+		c := &s.front.calls[i]
+		if c.Call.Name != event.CallSend || c.Call.Blocked || c.Seq > sign.Seq && c.At > sign.At {
+			continue
+		}
+		notifies := c.Call.Type == typeTLSAlert || c.Call.Type == typeTLSRecord && slices.Contains(notifyBytes, c.Call.Bytes)
+		switch {
+		case notifies && last != nil && last.PID == c.PID:
+			found = last
+		case notifies:
+			found = c
+		}
+		last = nil
+		if c.Call.Type == typeTLSRecord && slices.Contains(goodbyeBytes, c.Call.Bytes) {
+			last = c
+		}
+	}
+	return found
+}
+
+// recordUsers returns the first record of each process that used an encrypted
+// session, endings left out.
+func (s *session) recordUsers() map[int]event.Event {
+	first := map[int]event.Event{}
+	for _, c := range s.front.calls {
+		if c.Call.Name != event.CallSend || c.Call.Type != typeTLSRecord || saysGoodbye(c.Call) {
+			continue
+		}
+		if _, seen := first[c.PID]; !seen {
+			first[c.PID] = c
+		}
+	}
+	return first
+}
+
+// bySharedTLS recognises family F02: the server hung up on a record, after two
+// processes had sent records with one set of keys and counters.
+func (h *history) bySharedTLS(s *session, signs []event.Event, e *Ending) bool {
+	users := s.recordUsers()
+	if len(users) < 2 || signs[0].Closing.From != event.Backend {
+		return false
+	}
+	call := s.lastRecord(signs[0].At)
+	if call == nil {
+		return false
+	}
+	pids := slices.Sorted(maps.Keys(users))
+	e.Rule, e.Side, e.Certainty, e.State = "fork.shared-tls", SideServer, Exact, ""
+	e.Actor = Actor{Kind: Inheritor, PID: call.PID}
+	if call.PID == s.opener() {
+		e.Actor.Kind = Opener
+	}
+	e.Evidence = append(e.Evidence, call.Seq)
+	for _, first := range users {
+		e.Evidence = append(e.Evidence, first.Seq)
+	}
+	e.Message = fmt.Sprintf("PostgreSQL hung up on a record from %s: pids %v had encrypted with the same keys, each with counters of its own",
+		h.name(call.PID), pids)
+	for _, log := range h.logs {
+		if isBadRecord(log.Log.Text) && near(log.At, signs[0].At, crashWindow) {
+			e.Evidence = append(e.Evidence, log.Seq)
+			e.Message += "; its log says «" + clip(log.Log.Text) + "»"
+			break
+		}
+	}
+	return true
+}
+
+// isBadRecord recognises the server's words for a record that did not
+// authenticate; OpenSSL's own text, the same in every language.
+func isBadRecord(text string) bool { return strings.Contains(text, "bad record mac") }
+
+func (s *session) lastRecord(at time.Duration) *event.Event {
+	for i, c := range slices.Backward(s.front.calls) {
+		if c.Call.Name == event.CallSend && c.Call.Type == typeTLSRecord && c.At <= at {
+			return &s.front.calls[i]
+		}
+	}
+	return nil
+}
