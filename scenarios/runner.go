@@ -31,6 +31,7 @@ type Runner struct {
 	references map[string]*reference
 	serial     int
 	lacking    error // the first error of the environment
+	library    library
 }
 
 // reference is a fault-free run of one workload, made once.
@@ -95,6 +96,9 @@ func (r *Runner) note(err error) {
 func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) (err error) {
 	dir, err := r.caseDir(s, c, out)
 	if err != nil {
+		return err
+	}
+	if s.Command, err = r.library.expand(ctx, r.Dir, s.Command, c.Name); err != nil {
 		return err
 	}
 	db, err := r.database(ctx, s)

@@ -90,9 +90,16 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 	type set = struct{ triggers, misses []string }
 	return map[string]set{
 		"fork.inherited-terminate": {
-			[]string{"inherited-terminate.broken", "inherited-terminate.broken-by-shutdown", "terminate-at-exit.broken"},
-			[]string{"inherited-terminate.fixed", "inherited-terminate.fixed-by-close", "terminate-at-exit.fixed"},
+			[]string{
+				"inherited-terminate.broken", "inherited-terminate.broken-by-shutdown", "terminate-at-exit.broken",
+				"tls-pool-initializer.broken", "pool-initializer.guarded",
+			},
+			[]string{
+				"inherited-terminate.fixed", "inherited-terminate.fixed-by-close", "terminate-at-exit.fixed",
+				"tls-pool-initializer.fixed", "tls-fork-both.broken", "daemon.broken", "tls-daemon.broken",
+			},
 		},
+		"fork.shared-tls":         {[]string{"tls-fork-both.broken"}, []string{"tls-fork-both.fixed", "tls-pool-initializer.broken", "fork-both.broken"}},
 		"fork.shared-query":       {[]string{"shared-query.broken"}, []string{"shared-query.fixed", "inherited-terminate.broken"}},
 		"fork.held-by-descendant": {[]string{"held-by-worker.broken"}, []string{"held-by-worker.fixed", "compute-crash.killed"}},
 		"backend.admin-terminate": {[]string{"admin-terminate.idle", "admin-terminate.in-query", "restart-fast.restarted"}, []string{"crash-restart.backend-killed"}},
@@ -104,7 +111,7 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"process.died":            {[]string{"compute-crash.killed", "held-by-worker.fixed"}, []string{"inherited-terminate.broken-by-shutdown", "fault-free"}},
 		"close.ordinary":          {[]string{"fault-free", "inherited-terminate.fixed"}, nil},
 		"unknown":                 {[]string{"built:fin without exit"}, []string{"fault-free", "inherited-terminate.broken", "held-by-worker.broken"}},
-		"fork.opener-left":        {[]string{"built:opener left"}, []string{"built:opener closed last", "fault-free"}},
+		"fork.opener-left":        {[]string{"built:opener left", "daemon.broken", "tls-daemon.broken"}, []string{"daemon.fixed", "built:opener closed last", "fault-free"}},
 		"process.handed-over":     {[]string{"built:handed over", "built:handed over, shutdown"}, []string{"built:inherited terminate", "inherited-terminate.broken"}},
 		"backend.session-timeout": {[]string{"built:idle in transaction timeout", "built:idle timeout", "built:transaction timeout"}, []string{"built:statement timeout", "admin-terminate.idle"}},
 		"capacity.exhausted":      {[]string{"built:no slot left"}, []string{"built:starting up", "restart-fast.restarted"}},
@@ -152,6 +159,7 @@ func TestHealthyRunsHaveNothingToReport(t *testing.T) {
 	for _, name := range []string{
 		"fault-free", "inherited-terminate.fixed", "inherited-terminate.fixed-by-close",
 		"shared-query.fixed", "terminate-at-exit.fixed", "slow-network.delayed",
+		"tls-fork-both.fixed", "tls-pool-initializer.fixed", "daemon.fixed",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,10 +239,18 @@ func pidsConfessed(events []event.Event) []int {
 	return pids
 }
 
+// isProgram reports whether an event is the start of a program of scenarios/programs.
+func isProgram(e event.Event) bool {
+	return e.Kind == event.ProcessStarted && len(e.Process.Argv) > 1 && strings.HasSuffix(e.Process.Argv[1], ".py")
+}
+
 func TestExactWitnessAccusesOnlyWhoConfessed(t *testing.T) {
 	t.Parallel()
 	eachRecording(t, func(t *testing.T, events []event.Event) {
 		guilty := pidsConfessed(events)
+		if len(guilty) == 0 && slices.ContainsFunc(events, isProgram) {
+			t.Skip("a program that was not made for us confesses nothing")
+		}
 		for _, e := range diagnose.Explain(events).Endings {
 			if e.Actor.Kind == diagnose.Inheritor {
 				assert.Assert(t, slices.Contains(guilty, e.Actor.PID), "pid %d is accused, %v confessed", e.Actor.PID, guilty)

@@ -76,8 +76,35 @@ func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
 		e.Message = fmt.Sprintf("its opener, %s, sent Terminate while pid %d still used the session", h.name(call.PID), user)
 		return
 	}
+	if left := h.leftBehind(e.HoldersAfter, call.At); left != nil {
+		e.Rule = "fork.opener-left"
+		e.Evidence = append(e.Evidence, left.exitSeq)
+		e.Message = fmt.Sprintf("its opener, %s, sent Terminate while %s still held the session, which then %s without having opened one of its own",
+			h.name(call.PID), h.name(left.pid), left.sayExit())
+		return
+	}
 	e.Rule = "close.ordinary"
 	e.Message = fmt.Sprintf("its opener, %s, sent Terminate", h.name(call.PID))
+}
+
+// leftBehind returns the one holder that was left with a session which its opener
+// had closed, if it failed later without a session of its own: libraries that read
+// before they write show no more than that.
+func (h *history) leftBehind(holders []int, closed time.Duration) *process {
+	if len(holders) != 1 {
+		return nil
+	}
+	p := h.processes[holders[0]]
+	failed := p != nil && p.exited && p.exitAt > closed && p.execAt == 0 && (p.code != nil && *p.code != 0)
+	if !failed {
+		return nil
+	}
+	for _, s := range h.sessions {
+		if s.opener() == p.pid {
+			return nil
+		}
+	}
+	return p
 }
 
 // userAfter returns another process that sent on the session after call, or 0.

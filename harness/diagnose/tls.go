@@ -62,29 +62,51 @@ func (h *history) byGoodbye(s *session, signs []event.Event, e *Ending) bool {
 	return true
 }
 
-// goodbye returns the send of a Terminate before sign: the last record of that
-// length which the same process followed up with a close_notify, or the
-// close_notify itself.
+// goodbye returns the send of a Terminate that led to sign: the last record of
+// that length before the server hung up which the same process followed up with a
+// close_notify, be it late; or the close_notify itself. A server that hung up after
+// the only user's record of that length is answer enough.
 func (s *session) goodbye(sign event.Event) *event.Event {
 	var last, found *event.Event
+	hungUp := s.serverAlert()
 	for i := range s.front.calls {
 		c := &s.front.calls[i]
-		if c.Call.Name != event.CallSend || c.Call.Blocked || c.Seq > sign.Seq && c.At > sign.At {
+		if c.Call.Name != event.CallSend || c.Call.Blocked {
 			continue
 		}
-		notifies := c.Call.Type == typeTLSAlert || c.Call.Type == typeTLSRecord && slices.Contains(notifyBytes, c.Call.Bytes)
+		early := (c.Seq < sign.Seq || c.At <= sign.At) && c.At <= hungUp
 		switch {
-		case notifies && last != nil && last.PID == c.PID:
-			found = last
-		case notifies:
-			found = c
-		}
-		last = nil
-		if c.Call.Type == typeTLSRecord && slices.Contains(goodbyeBytes, c.Call.Bytes) {
+		case notifies(c.Call) && last != nil && last.PID == c.PID:
+			found, last = last, nil
+		case notifies(c.Call) && early:
+			found, last = c, nil
+		case early && c.Call.Type == typeTLSRecord && slices.Contains(goodbyeBytes, c.Call.Bytes):
 			last = c
+		case early:
+			last = nil
 		}
 	}
+	if found == nil && hungUp != far && len(s.recordUsers()) < 2 {
+		return last
+	}
 	return found
+}
+
+// notifies reports whether a send is a close_notify.
+func notifies(c *event.Call) bool {
+	return c.Type == typeTLSAlert || c.Type == typeTLSRecord && slices.Contains(notifyBytes, c.Bytes)
+}
+
+// serverAlert returns when the server sent its alert: a record with two bytes of
+// content, which no message has. far when none was seen.
+func (s *session) serverAlert() time.Duration {
+	for _, e := range s.messages() {
+		m := e.Message
+		if m.From == event.Backend && (m.Type == "TLS alert" || m.Type == "TLS application_data" && slices.Contains(notifyBytes, m.Length)) {
+			return e.At
+		}
+	}
+	return far
 }
 
 // recordUsers returns the first record of each process that used an encrypted
@@ -106,10 +128,14 @@ func (s *session) recordUsers() map[int]event.Event {
 // processes had sent records with one set of keys and counters.
 func (h *history) bySharedTLS(s *session, signs []event.Event, e *Ending) bool {
 	users := s.recordUsers()
-	if len(users) < 2 || signs[0].Closing.From != event.Backend {
+	hungUp := s.serverAlert()
+	if hungUp == far && signs[0].Closing.From == event.Backend {
+		hungUp = signs[0].At
+	}
+	if len(users) < 2 || hungUp == far {
 		return false
 	}
-	call := s.lastRecord(signs[0].At)
+	call := s.lastRecord(hungUp)
 	if call == nil {
 		return false
 	}

@@ -191,8 +191,12 @@ func exitOf(status syscall.WaitStatus) Exit {
 // PID returns the root's pid.
 func (i *Instance) PID() int { return i.pid }
 
-// PIDs looks for new processes and returns all live ones of the tree, ascending.
-func (i *Instance) PIDs() []int { return i.tree.Refresh() }
+// PIDs looks for new processes and returns all live ones of the tree, ascending:
+// orphans too, whose parents died before they were seen.
+func (i *Instance) PIDs() []int {
+	i.tree.adopt()
+	return i.tree.Refresh()
+}
 
 // Alive reports whether pid is a live process of this tree.
 func (i *Instance) Alive(pid int) bool { return i.tree.alive(pid) }

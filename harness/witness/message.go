@@ -9,6 +9,8 @@ const (
 
 // names that decide what is done about a send
 const (
+	startup   = "Startup"
+	password  = "PasswordMessage"
 	terminate = "Terminate"
 	tlsRecord = "TLSRecord"
 	tlsAlert  = "TLSAlert" // shows only under TLS 1.2
@@ -19,7 +21,7 @@ const (
 func frontendName(first byte) string {
 	switch first {
 	case 0:
-		return "Startup" // or a request for TLS, GSS or cancellation: none has a type byte
+		return startup // or a request for TLS, GSS or cancellation: none has a type byte
 	case 'B':
 		return "Bind"
 	case 'C':
@@ -39,7 +41,7 @@ func frontendName(first byte) string {
 	case 'H':
 		return "Flush"
 	case 'p':
-		return "PasswordMessage"
+		return password
 	case 'P':
 		return "Parse"
 	case 'Q':

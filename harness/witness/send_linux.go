@@ -86,7 +86,7 @@ func (c *caller) send(parts []part) (int64, bool) {
 	}
 	_, _, known := c.witness.sessions.session(inode)
 	doubtful := known && (unreadable != nil || c.witness.options.TLS && mayEndTLS(name, total))
-	if name != terminate && !doubtful && !(known && c.tells(inode)) {
+	if name != terminate && !doubtful && !(known && c.tells(inode, name)) {
 		return 0, false
 	}
 	call := event.Call{Name: event.CallSend, FD: c.fd(), Inode: inode, Bytes: total, Type: name}
@@ -100,12 +100,13 @@ func (c *caller) send(parts []part) (int64, bool) {
 }
 
 // tells reports whether a send that ends nothing is worth an event.
-func (c *caller) tells(inode uint64) bool {
+func (c *caller) tells(inode uint64, name string) bool {
 	switch c.witness.options.Sends {
 	case All:
 		return true
 	case Senders:
-		return c.witness.sessions.sent(inode, c.pid)
+		asks := name != startup && name != "" && name != password
+		return c.witness.sessions.sent(inode, c.pid, asks)
 	default:
 		return false
 	}

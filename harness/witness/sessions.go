@@ -27,6 +27,7 @@ type session struct {
 	opener  int
 	holders []int // the set as last recorded or taken for granted
 	sender  int   // who sent last, as far as sends are looked at
+	asked   bool  // that sender has sent more than start-up messages
 }
 
 func newRegistry() registry {
@@ -88,17 +89,22 @@ func (r *registry) session(inode uint64) (id event.SessionID, opener int, known 
 	return event.SessionID{}, r.openers[inode], false
 }
 
-// sent notes who sends on a session, and says whether that is another process
-// than the time before.
-func (r *registry) sent(inode uint64, pid int) (changed bool) {
+// sent notes who sends on a session, and says whether that is news: another
+// process than the time before, or its first message beyond start-up.
+func (r *registry) sent(inode uint64, pid int, asks bool) (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.byInode[inode]
-	if s == nil || s.sender == pid {
+	if s == nil {
 		return false
 	}
-	s.sender = pid
-	return true
+	if news = s.sender != pid; news {
+		s.sender, s.asked = pid, false
+	}
+	if asks && !s.asked {
+		s.asked, news = true, true
+	}
+	return news
 }
 
 func (r *registry) inode(id event.SessionID) (uint64, bool) {
