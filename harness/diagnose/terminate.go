@@ -226,7 +226,7 @@ func (s *session) closedAfter(sign event.Event) bool {
 // usedAfter reports whether the subject sent anything but Terminate after sign.
 func (s *session) usedAfter(sign event.Event) bool {
 	for _, m := range s.front.messages {
-		if m.At > sign.At && m.Message.From == event.Frontend && m.Message.Type != typeTerminate {
+		if m.At > sign.At && m.Message.From == event.Frontend && m.Message.Type != typeTerminate && !isNotify(m.Message) {
 			return true
 		}
 	}

@@ -52,14 +52,41 @@ func (h *history) byGoodbye(s *session, signs []event.Event, e *Ending) bool {
 	if !s.encrypted() {
 		return false
 	}
-	call := s.goodbye(signs[0])
-	if call == nil {
+	call, record := s.goodbye(signs[0]), s.goodbyeOnWire(signs[0])
+	switch {
+	case call != nil:
+		h.terminateSeen(s, call, e)
+	case record != nil:
+		e.Evidence = append(e.Evidence, record.Seq)
+		h.terminateByHolders(s, *record, e)
+	default:
 		return false
 	}
 	e.Side, e.Manner, e.State = SideSubject, event.Terminate, ""
-	h.terminateSeen(s, call, e)
 	e.Message += " (under TLS, told by the lengths of its last records)"
 	return true
+}
+
+// goodbyeOnWire returns the record of a Terminate as the tap saw it: the last one
+// of that length from the subject, with nothing but a close_notify after it, and
+// the server's own in answer.
+func (s *session) goodbyeOnWire(sign event.Event) *event.Event {
+	var last *event.Event
+	hungUp := s.serverAlert()
+	for i, e := range s.messages() {
+		m := e.Message
+		switch {
+		case m.From != event.Frontend || isNotify(m):
+		case m.Type == "TLS application_data" && slices.Contains(goodbyeBytes, m.Length) && e.At <= sign.At && e.At <= hungUp:
+			last = &s.messages()[i]
+		default:
+			last = nil
+		}
+	}
+	if hungUp == far {
+		return nil
+	}
+	return last
 }
 
 // goodbye returns the send of a Terminate that led to sign: the last record of
@@ -97,12 +124,16 @@ func notifies(c *event.Call) bool {
 	return c.Type == typeTLSAlert || c.Type == typeTLSRecord && slices.Contains(notifyBytes, c.Bytes)
 }
 
-// serverAlert returns when the server sent its alert: a record with two bytes of
-// content, which no message has. far when none was seen.
+// isNotify reports whether a record on the wire is a close_notify: no message has
+// two bytes of content.
+func isNotify(m *event.Message) bool {
+	return m.Type == "TLS alert" || m.Type == "TLS application_data" && slices.Contains(notifyBytes, m.Length)
+}
+
+// serverAlert returns when the server sent its alert, far when it did not.
 func (s *session) serverAlert() time.Duration {
 	for _, e := range s.messages() {
-		m := e.Message
-		if m.From == event.Backend && (m.Type == "TLS alert" || m.Type == "TLS application_data" && slices.Contains(notifyBytes, m.Length)) {
+		if e.Message.From == event.Backend && isNotify(e.Message) {
 			return e.At
 		}
 	}
