@@ -49,6 +49,7 @@ type attempt struct {
 	dir      string
 	name     string
 	earlier  *oracle.Snapshot // what an earlier run left, nil for the first
+	guard    bool             // keep inheritors from ending sessions
 
 	lane     *harness.Lane
 	instance *subject.Instance
@@ -77,8 +78,12 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 	if a.scenario.Witness.Sends == "all" {
 		sends = witness.All
 	}
+	watch := witness.Options{Sends: sends}
+	if a.guard {
+		watch.Decide = witness.Guard
+	}
 	a.lane, err = a.runner.Rig.NewLane(ctx, harness.LaneConfig{
-		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Witness: witness.Options{Sends: sends},
+		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Witness: watch,
 	})
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", ErrEnvironment, err)

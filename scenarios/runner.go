@@ -26,6 +26,9 @@ type Runner struct {
 	Subject workload.Program
 	Dir     *rundir.Dir
 	Seed    string // of the run; workloads without a seed of their own take it
+	// Prove runs a case in which a process was accused of ending another's session
+	// once more, with only that act suppressed.
+	Prove bool
 
 	mu         sync.Mutex
 	references map[string]*reference
@@ -118,6 +121,11 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 	}
 	if c.Resume != nil {
 		if err := r.resume(ctx, s, c, db, dir, result, &judged, out); err != nil {
+			return err
+		}
+	}
+	if r.Prove {
+		if out.Proof, err = r.prove(ctx, s, c, dir, result); err != nil {
 			return err
 		}
 	}

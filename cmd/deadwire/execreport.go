@@ -132,7 +132,7 @@ func (e *execution) prove(ctx context.Context, first executed) (*report.Proof, e
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)
 	}
-	p := &report.Proof{Suppressed: sayAct(first.report.Endings[accused]), Outcome: report.Completes}
+	p := &report.Proof{Suppressed: report.Act(first.report.Endings[accused]), Outcome: report.Completes}
 	if second.failed() {
 		p.Outcome, p.Error = report.Fails, second.lastLine
 	}
@@ -145,17 +145,6 @@ func (e *execution) prove(ctx context.Context, first executed) (*report.Proof, e
 func suppressed(e event.Event) bool {
 	return e.Call != nil && e.Call.Blocked ||
 		e.Message != nil && e.Message.Dropped && e.Message.Type == "Terminate"
-}
-
-func sayAct(x diagnose.Ending) string {
-	act := "Terminate"
-	if x.Manner != event.Terminate {
-		act = "shutdown"
-	}
-	if x.Actor.PID == 0 {
-		return fmt.Sprintf("%s on session %d", act, x.Session)
-	}
-	return fmt.Sprintf("%s by %s on session %d", act, report.Actor(x.Actor), x.Session)
 }
 
 // report puts the whole of exec's answer together.

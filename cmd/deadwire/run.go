@@ -27,6 +27,7 @@ type runFlags struct {
 	failFast   bool
 	lastFailed bool
 	subject    string
+	prove      bool
 }
 
 func runCommand() *cobra.Command {
@@ -46,6 +47,7 @@ func runCommand() *cobra.Command {
 	flags.IntVar(&f.parallel, "parallel", 2*runtime.NumCPU(), "run `N` cases at once")
 	flags.BoolVarP(&f.failFast, "fail-fast", "x", false, "stop at the first failure")
 	flags.BoolVar(&f.lastFailed, "last-failed", false, "run only what failed or was not run last time, with its seed")
+	flags.BoolVar(&f.prove, "prove", false, "run a case with an accused process again, with only its act suppressed")
 	flags.StringVar(&f.subject, "subject", "", "`BINARY` to test in place of the built-in conveyor")
 	return cmd
 }
@@ -77,6 +79,7 @@ func (f *runFlags) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	runner.Prove = f.prove
 	reporter, err := f.reporters()
 	if err != nil {
 		return err

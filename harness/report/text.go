@@ -163,6 +163,18 @@ func Title(e diagnose.Ending) string {
 	return title + ", " + e.Rule
 }
 
+// Act names what an actor did to a session: Terminate by inheritor 8131 on session 3.
+func Act(e diagnose.Ending) string {
+	act := "Terminate"
+	if e.Manner != event.Terminate {
+		act = "shutdown"
+	}
+	if e.Actor.PID == 0 {
+		return fmt.Sprintf("%s on session %d", act, e.Session)
+	}
+	return fmt.Sprintf("%s by %s on session %d", act, Actor(e.Actor), e.Session)
+}
+
 // Broken returns the name of what a finding is about: its invariant or rule,
 // and the session if there is one.
 func Broken(f diagnose.Finding) string {

@@ -60,7 +60,11 @@ func note(c report.Case) string {
 	}
 	for _, e := range c.Endings {
 		if !ordinary(e) {
-			return fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.Actor(e.Actor), e.Certainty)
+			said := fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.Actor(e.Actor), e.Certainty)
+			if c.Proof != nil {
+				said += "\n" + proof(*c.Proof)
+			}
+			return said
 		}
 	}
 	return ""
