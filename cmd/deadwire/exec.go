@@ -36,6 +36,7 @@ type execFlags struct {
 	note     string
 	linger   time.Duration
 	messages bool
+	noRing   bool
 }
 
 func execCommand() *cobra.Command {
@@ -72,6 +73,7 @@ server's address written into it, by redirecting its connects.`,
 	flags.BoolVar(&f.strict, "strict", false, "exit with 1 if anything was found")
 	flags.StringVar(&f.stack, "stack", "", "`CMD` to run when a process is caught in the act; {pid} is filled in")
 	flags.StringVar(&f.note, "attach-note", "", "`TEXT` to keep in the report")
+	flags.BoolVar(&f.noRing, "refuse-io-uring", false, "answer io_uring_setup with ENOSYS: what is sent through a ring cannot be seen")
 	flags.DurationVar(&f.linger, "linger", 10*time.Second, "after the program's end wait so `LONG` for processes that it left and that hold no session")
 	flags.BoolVar(&f.messages, "messages", false, "record every protocol message, without its payload")
 	return cmd

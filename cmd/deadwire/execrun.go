@@ -86,7 +86,7 @@ func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, 
 	to := ""
 	w := witness.Options{
 		Sends: witness.Senders, TLS: e.flags.tls != string(tap.TLSRefuse),
-		Disabled: e.flags.witness == "holders", Blind: e.flags.witness == "defer" || e.flags.witness == "none",
+		RefuseRing: e.flags.noRing, Disabled: e.flags.witness == "holders", Blind: e.flags.witness == "defer" || e.flags.witness == "none",
 		Decide: func(q witness.Question) witness.Decision { return e.decide(lane, t, q) },
 		Redirect: func(remote string) string {
 			if redirected[unmapped(remote)] {

@@ -29,7 +29,19 @@ const (
 const (
 	retAllow  = 0x7fff0000
 	retNotify = 0x7fc00000
+	retErrno  = 0x00050000
+	enosys    = 38
 )
+
+// ioUringSetup has the same number on every architecture.
+const ioUringSetup = 425
+
+// choice is what a filter is built for.
+type choice struct {
+	sends SendFilter
+	tls   bool
+	ring  bool // refuse io_uring
+}
 
 // offsets into struct seccomp_data; both supported architectures are little
 // endian, so the low half of an argument comes first
@@ -64,9 +76,10 @@ func numbersOf(goarch string) (numbers, bool) {
 	}
 }
 
-// filter returns the program that picks the calls to stop at. It never denies:
-// a foreign architecture (a 32-bit child) is let through unseen.
-func filter(n numbers, sends SendFilter, tls bool) []bpf.Instruction {
+// filter returns the program that picks the calls to stop at. It denies nothing,
+// but io_uring on request; a foreign architecture (a 32-bit child) is let through
+// unseen.
+func filter(n numbers, want choice) []bpf.Instruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
 		bpf.JumpIf{Cond: bpf.JumpEqual, Val: n.arch, SkipTrue: 1},
@@ -74,18 +87,21 @@ func filter(n numbers, sends SendFilter, tls bool) []bpf.Instruction {
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 	}
 	always := []uint32{n.sendmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup}
-	if sends == Senders {
+	if want.ring {
+		program = append(program, onCall(ioUringSetup, []bpf.Instruction{bpf.RetConstant{Val: retErrno | enosys}})...)
+	}
+	if want.sends == Senders {
 		program = append(program, onCall(n.write, onStream())...)
 		program = append(program, onCall(n.writev, onStream())...)
 	}
-	if sends != Endings {
+	if want.sends != Endings {
 		always = append(always, n.sendto, n.write, n.writev)
 	}
 	for _, number := range always {
 		program = append(program, onCall(number, []bpf.Instruction{bpf.RetConstant{Val: retNotify}})...)
 	}
 	lengths := []uint32{terminateBytes, syncTerminateBytes}
-	if tls {
+	if want.tls {
 		lengths = append(lengths, closeNotifyBytes, closeNotifyChaChaBytes, closeNotifyGCMBytes,
 			tlsTerminateBytes, tlsTerminateChaCha, tlsTerminateGCM)
 	}

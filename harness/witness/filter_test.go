@@ -11,10 +11,11 @@ import (
 
 // seccompData is one call as the filter sees it. The virtual machine reads big
 // endian words where the kernel reads native ones, so each word is put so.
-func seccompData(arch, number uint32, third uint64) []byte {
+func seccompData(arch, number uint32, first, third uint64) []byte {
 	raw := make([]byte, 64)
 	binary.BigEndian.PutUint32(raw[offsetNumber:], number)
 	binary.BigEndian.PutUint32(raw[offsetArch:], arch)
+	binary.BigEndian.PutUint32(raw[offsetArgs:], uint32(first))
 	binary.BigEndian.PutUint32(raw[offsetArgs+16:], uint32(third))
 	binary.BigEndian.PutUint32(raw[offsetArgs+20:], uint32(third>>32))
 	return raw
@@ -33,6 +34,9 @@ func TestFilterStopsAtTheCallsThatMatter(t *testing.T) {
 			third  uint64
 			sends  SendFilter
 			tls    bool
+			ring   bool
+			denied bool
+			first  uint64
 			stops  bool
 		}{
 			{name: "Terminate by send", number: n.sendto, third: 5, stops: true},
@@ -54,20 +58,29 @@ func TestFilterStopsAtTheCallsThatMatter(t *testing.T) {
 			{name: "execve", number: n.execve, stops: true},
 			{name: "execveat", number: n.execveat, stops: true},
 			{name: "exit", number: n.exitGroup, stops: true},
+			{name: "encrypted Terminate of TLS 1.2", number: n.sendto, third: 34, tls: true, stops: true},
+			{name: "a send when senders are wanted", number: n.sendto, first: 7, third: 4096, sends: Senders, stops: true},
+			{name: "a write when senders are wanted", number: n.write, first: 7, third: 4096, sends: Senders, stops: true},
+			{name: "a vector when senders are wanted", number: n.writev, first: 7, third: 9, sends: Senders, stops: true},
+			{name: "output when senders are wanted", number: n.write, first: 1, third: 5, sends: Senders},
+			{name: "output in a vector when senders are wanted", number: n.writev, first: 2, third: 1, sends: Senders},
+			{name: "io_uring", number: ioUringSetup},
+			{name: "io_uring when it is refused", number: ioUringSetup, ring: true, denied: true},
 			{name: "a call of no interest", number: getpid, third: 5},
 			{name: "a foreign architecture", arch: 0x40000003, number: n.connect},
 		} {
 			t.Run(arch+"/"+tc.name, func(t *testing.T) {
 				t.Parallel()
-				vm, err := bpf.NewVM(filter(n, tc.sends, tc.tls))
+				vm, err := bpf.NewVM(filter(n, choice{sends: tc.sends, tls: tc.tls, ring: tc.ring}))
 				assert.NilError(t, err)
 				if tc.arch == 0 {
 					tc.arch = n.arch
 				}
-				verdict, err := vm.Run(seccompData(tc.arch, tc.number, tc.third))
+				verdict, err := vm.Run(seccompData(tc.arch, tc.number, tc.first, tc.third))
 				assert.NilError(t, err)
 				assert.Equal(t, verdict == retNotify, tc.stops)
-				assert.Assert(t, verdict == retNotify || verdict == retAllow)
+				assert.Equal(t, verdict == retErrno|enosys, tc.denied)
+				assert.Assert(t, tc.denied || verdict == retNotify || verdict == retAllow)
 			})
 		}
 	}

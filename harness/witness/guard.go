@@ -26,7 +26,8 @@ func endsSession(c event.Call) bool {
 	case c.Name != event.CallSend:
 		return false
 	default:
-		return c.Type == terminate || mayEndTLS(c.Type, c.Bytes)
+		// Of one in pieces the rest has left already.
+		return c.Type == terminate && c.Bytes >= terminateBytes || mayEndTLS(c.Type, c.Bytes)
 	}
 }
 

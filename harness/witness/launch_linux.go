@@ -59,7 +59,8 @@ func (l *Launch) redirect(cmd *exec.Cmd) error {
 	l.order = order{
 		Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(),
 		Sends: l.witness.options.Sends, TLS: l.witness.options.TLS,
-		Parent: os.Getpid(),
+		RefuseRing: l.witness.options.RefuseRing,
+		Parent:     os.Getpid(),
 	}
 	cmd.Path = "/proc/self/exe" // still ours if the file was replaced meanwhile
 	cmd.Args = []string{"deadwire-launcher"}

@@ -14,12 +14,14 @@ const (
 
 // order is what the supervisor tells the launcher, as one line of JSON.
 type order struct {
-	Path   string     `json:"path"`
-	Args   []string   `json:"args"`
-	Env    []string   `json:"env"`
-	Sends  SendFilter `json:"sends"`
-	TLS    bool       `json:"tls"`
-	Parent int        `json:"parent"` // the supervisor's pid
+	Path  string     `json:"path"`
+	Args  []string   `json:"args"`
+	Env   []string   `json:"env"`
+	Sends SendFilter `json:"sends"`
+	TLS   bool       `json:"tls"`
+	// RefuseRing denies io_uring.
+	RefuseRing bool `json:"refuse_ring"`
+	Parent     int  `json:"parent"` // the supervisor's pid
 }
 
 // reply is what the launcher answers. The first one carries the listener with

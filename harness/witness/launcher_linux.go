@@ -87,7 +87,7 @@ func installFilter(todo order) (int, error) {
 	if !known {
 		return -1, unix.ENOSYS
 	}
-	raw, err := bpf.Assemble(filter(table, todo.Sends, todo.TLS))
+	raw, err := bpf.Assemble(filter(table, choice{sends: todo.Sends, tls: todo.TLS, ring: todo.RefuseRing}))
 	if err != nil {
 		return -1, fmt.Errorf("assemble filter: %w", err)
 	}

@@ -16,6 +16,9 @@ const (
 	tlsAlert  = "TLSAlert" // shows only under TLS 1.2
 )
 
+// terminateMessage is a whole one.
+var terminateMessage = []byte{'X', 0, 0, 0, headerBytes - 1}
+
 // frontendName names a frontend message by its first byte, as the PostgreSQL
 // documentation does (protocol, message formats). Unknown: empty.
 func frontendName(first byte) string {

@@ -85,6 +85,9 @@ func (c *caller) send(parts []part) (int64, bool) {
 		c.witness.fail("memory", fmt.Errorf("a send of pid %d could not be read: %w", c.pid, unreadable))
 	}
 	_, _, known := c.witness.sessions.session(inode)
+	if known && total > 0 && total < headerBytes && c.completes(inode, parts, total) {
+		name = terminate
+	}
 	doubtful := known && (unreadable != nil || c.witness.options.TLS && mayEndTLS(name, total))
 	if name != terminate && !doubtful && !(known && c.tells(inode, name)) {
 		return 0, false
@@ -97,6 +100,12 @@ func (c *caller) send(parts []part) (int64, bool) {
 		return 0, false
 	}
 	return int64(total), c.record(call)
+}
+
+// completes reports whether a short send is the last piece of a Terminate.
+func (c *caller) completes(inode uint64, parts []part, total int) bool {
+	sent := make([]byte, total)
+	return c.readParts(parts, 0, sent) == nil && c.witness.sessions.piece(inode, sent)
 }
 
 // tells reports whether a send that ends nothing is worth an event.

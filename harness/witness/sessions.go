@@ -1,6 +1,7 @@
 package witness
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"sync"
@@ -25,9 +26,10 @@ type session struct {
 	id      event.SessionID
 	inode   uint64
 	opener  int
-	holders []int // the set as last recorded or taken for granted
-	sender  int   // who sent last, as far as sends are looked at
-	asked   bool  // that sender has sent more than start-up messages
+	holders []int  // the set as last recorded or taken for granted
+	sender  int    // who sent last, as far as sends are looked at
+	asked   bool   // that sender has sent more than start-up messages
+	torn    []byte // the beginning of a Terminate that came in pieces
 }
 
 func newRegistry() registry {
@@ -105,6 +107,26 @@ func (r *registry) sent(inode uint64, pid int, asks bool) (news bool) {
 		s.asked, news = true, true
 	}
 	return news
+}
+
+// piece takes a send that is too short for a message. It returns true if with it
+// a Terminate is complete that was sent in pieces.
+func (r *registry) piece(inode uint64, sent []byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byInode[inode]
+	if s == nil {
+		return false
+	}
+	s.torn = append(s.torn, sent...)
+	if !bytes.HasPrefix(terminateMessage, s.torn) {
+		s.torn = nil
+	}
+	whole := len(s.torn) == len(terminateMessage)
+	if whole {
+		s.torn = nil
+	}
+	return whole
 }
 
 func (r *registry) inode(id event.SessionID) (uint64, bool) {

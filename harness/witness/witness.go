@@ -42,6 +42,10 @@ type Options struct {
 	// TLS also stops at sends of 24 and 27 bytes: close_notify and an encrypted
 	// five-byte message under TLS 1.3. Set it when the tap terminates TLS.
 	TLS bool
+	// RefuseRing answers io_uring_setup with ENOSYS, as an old kernel does: what is
+	// sent through a ring is no system call and so is not seen. Programs that can do
+	// without go back to sends.
+	RefuseRing bool
 	// Disabled forces the holders witness, as if seccomp could not be had.
 	Disabled bool
 	// Decide, when set, is asked about each recorded send, shutdown and connect
