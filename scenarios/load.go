@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 
 	"deadwire/faults"
 	"deadwire/faults/catalog"
-	"deadwire/harness/diagnose"
 )
 
 //go:embed regression/*.yaml
@@ -60,12 +58,15 @@ func ReadFile(file string) (Scenario, error) {
 func Parse(file string, text []byte) (Scenario, error) {
 	doc, err := parser.ParseBytes(text, 0)
 	if err != nil {
-		return Scenario{}, fmt.Errorf("%s:%s", file, firstLines(yaml.FormatError(err, false, true)))
+		return Scenario{}, syntax(file, err)
 	}
-	src := source{file: file, text: string(text), doc: doc}
+	src := source{file: file, doc: doc}
+	if len(doc.Docs) > 1 {
+		return Scenario{}, src.errorf([]string{}, "a second document begins after it: one file holds one scenario")
+	}
 	var value any
 	if err := yaml.Unmarshal(text, &value); err != nil {
-		return Scenario{}, fmt.Errorf("%s:%s", file, firstLines(yaml.FormatError(err, false, true)))
+		return Scenario{}, syntax(file, err)
 	}
 	if value == nil {
 		return Scenario{}, fmt.Errorf("%s: the file is empty", file)
@@ -76,6 +77,9 @@ func Parse(file string, text []byte) (Scenario, error) {
 		return Scenario{}, fmt.Errorf("%s: %w", file, err)
 	}
 	if err := src.validate(plain); err != nil {
+		return Scenario{}, err
+	}
+	if err := src.checkEntries(); err != nil {
 		return Scenario{}, err
 	}
 	return src.decode(plain)
@@ -95,6 +99,9 @@ func (s source) decode(plain []byte) (Scenario, error) {
 		out.Subject = "conveyor"
 	}
 	out.Workload = out.Workload.withDefaults()
+	if err := s.checkLimit(out.Limit); err != nil {
+		return Scenario{}, err
+	}
 	for _, name := range s.keys("cases") {
 		c := raw.Cases[name]
 		c.Name, c.Line = name, s.line("cases", name)
@@ -104,46 +111,6 @@ func (s source) decode(plain []byte) (Scenario, error) {
 		out.Cases = append(out.Cases, c)
 	}
 	return out, nil
-}
-
-// check refuses words that the schema cannot know: rules, promises, patterns.
-func (s source) check(c Case) error {
-	expects := []Expect{c.Expect}
-	if c.Resume != nil {
-		expects = append(expects, c.Resume.Expect)
-	}
-	for _, e := range expects {
-		for _, m := range e.Endings {
-			if err := s.checkRule(c, m.Rule); err != nil {
-				return err
-			}
-		}
-		for _, m := range e.Findings {
-			if err := s.checkRule(c, m.Rule); err != nil {
-				return err
-			}
-		}
-		for name := range e.Invariants {
-			if !slices.Contains(promiseNames(), name) {
-				return fmt.Errorf("%s:%d: unknown invariant %q%s", s.file, s.find(name, c.Line), name, catalog.Suggest(name, promiseNames()))
-			}
-		}
-		if _, err := regexp.Compile(e.Error); err != nil {
-			return fmt.Errorf("%s:%d: expect.error: %w", s.file, c.Line, err)
-		}
-	}
-	return nil
-}
-
-func (s source) checkRule(c Case, id string) error {
-	if _, ok := diagnose.Lookup(id); ok {
-		return nil
-	}
-	var known []string
-	for _, r := range diagnose.Rules() {
-		known = append(known, r.ID)
-	}
-	return fmt.Errorf("%s:%d: unknown rule %q%s", s.file, s.find(id, c.Line), id, catalog.Suggest(id, known))
 }
 
 // UnmarshalJSON reads one entry of `faults:`: a fault by its name, and when.
@@ -189,13 +156,17 @@ func strict(text []byte, into any) error {
 	return decoder.Decode(into)
 }
 
-func firstLines(text string) string {
-	return strings.TrimPrefix(strings.TrimSpace(text), "[")
+// syntax says a YAML error in one line, with its place in the file.
+func syntax(file string, err error) error {
+	var located yaml.Error
+	if !errors.As(err, &located) || located.GetToken() == nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return fmt.Errorf("%s:%d: %s", file, located.GetToken().Position.Line, located.GetMessage())
 }
 
 // source is a parsed file that can tell the line of a value.
 type source struct {
 	file string
-	text string
 	doc  *ast.File
 }

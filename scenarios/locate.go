@@ -5,15 +5,10 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/santhosh-tekuri/jsonschema/v6" // draft 2020-12, and errors that say where and why as data
-	"github.com/santhosh-tekuri/jsonschema/v6/kind"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 
 	"deadwire/faults/catalog"
 )
@@ -48,100 +43,6 @@ func compiled() (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	return compiler.Compile(schemaName)
-}
-
-// validate checks the file against the schema and reports the first problem by
-// its place.
-func (s source) validate(plain []byte) error {
-	schema, err := compiled()
-	if err != nil {
-		return err
-	}
-	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(plain))
-	if err != nil {
-		return err
-	}
-	problem, ok := schema.Validate(value).(*jsonschema.ValidationError)
-	if !ok {
-		return nil
-	}
-	leaf := deepest(problem)
-	where := leaf.InstanceLocation
-	if extra, ok := leaf.ErrorKind.(*kind.AdditionalProperties); ok {
-		word := extra.Properties[0]
-		return fmt.Errorf("%s:%d: unknown field %q in %s%s", s.file, s.line(append(slices.Clone(where), word)...), word, place(where),
-			catalog.Suggest(word, s.knownAt(schema, leaf)))
-	}
-	text := leaf.ErrorKind.LocalizedString(message.NewPrinter(language.English))
-	return fmt.Errorf("%s:%d: %s: %s", s.file, s.line(where...), place(where), text)
-}
-
-// deepest follows the causes to the one that says most: the longest location,
-// and at the same depth an unknown field before anything else.
-func deepest(e *jsonschema.ValidationError) *jsonschema.ValidationError {
-	best := e
-	score := func(v *jsonschema.ValidationError) int {
-		n := 2 * len(v.InstanceLocation)
-		if _, ok := v.ErrorKind.(*kind.AdditionalProperties); ok {
-			n++
-		}
-		return n
-	}
-	for _, cause := range e.Causes {
-		if d := deepest(cause); len(best.Causes) > 0 || score(d) > score(best) {
-			if best == e || score(d) > score(best) {
-				best = d
-			}
-		}
-	}
-	return best
-}
-
-// knownAt returns the field names that the schema allows where e occurred.
-func (s source) knownAt(root *jsonschema.Schema, e *jsonschema.ValidationError) []string {
-	at := findSchema(root, e.SchemaURL, map[*jsonschema.Schema]bool{})
-	if at == nil {
-		return nil
-	}
-	var known []string
-	for name := range at.Properties {
-		known = append(known, name)
-	}
-	slices.Sort(known)
-	return known
-}
-
-func findSchema(at *jsonschema.Schema, location string, seen map[*jsonschema.Schema]bool) *jsonschema.Schema {
-	if at == nil || seen[at] {
-		return nil
-	}
-	seen[at] = true
-	if at.Location == location {
-		return at
-	}
-	next := append(slices.Clone(at.OneOf), at.Ref, at.Items2020)
-	for _, p := range at.Properties {
-		next = append(next, p)
-	}
-	if extra, ok := at.AdditionalProperties.(*jsonschema.Schema); ok {
-		next = append(next, extra)
-	}
-	if items, ok := at.Items.(*jsonschema.Schema); ok {
-		next = append(next, items)
-	}
-	for _, n := range next {
-		if found := findSchema(n, location, seen); found != nil {
-			return found
-		}
-	}
-	return nil
-}
-
-func place(path []string) string {
-	if len(path) == 0 {
-		return "the scenario"
-	}
-	return strings.Join(path, ".")
 }
 
 // line returns the line of the value at that path, or of its nearest parent.
@@ -199,12 +100,15 @@ func (s source) keys(path ...string) []string {
 	return keys
 }
 
-// find returns the first line after from on which word stands, or from.
-func (s source) find(word string, from int) int {
-	for i, line := range strings.Split(s.text, "\n") {
-		if i+1 >= from && strings.Contains(line, word) {
-			return i + 1
-		}
+// length returns how many entries the sequence at that path has, 0 when there
+// is none.
+func (s source) length(path ...string) int {
+	node := s.doc.Docs[0].Body
+	for _, step := range path {
+		node, _ = child(node, step)
 	}
-	return from
+	if n, ok := node.(*ast.SequenceNode); ok {
+		return len(n.Values)
+	}
+	return 0
 }
