@@ -81,14 +81,32 @@ func TestWhatIsExpectedPasses(t *testing.T) {
 	assert.Assert(t, r.report.Endings[0].Expected, "the ending is marked as expected")
 }
 
+// change is one thing that is otherwise than in facts and expected.
+type change struct {
+	name   string
+	change func(*Expect, *result)
+	want   verdict.Verdict
+	says   string
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		change func(*Expect, *result)
-		want   verdict.Verdict
-		says   string
-	}{
+	for _, test := range slices.Concat(changedEndings(), changedFindings(), changedServer()) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			e, r := expected(), facts()
+			test.change(&e, &r)
+			got, reason := verdictOf(e, r)
+			assert.Equal(t, got, test.want, reason)
+			assert.Assert(t, strings.Contains(reason, test.says), reason)
+			again, _ := verdictOf(e, r)
+			assert.Equal(t, again, got, "judging twice")
+		})
+	}
+}
+
+func changedEndings() []change {
+	return []change{
 		{"another outcome", func(e *Expect, _ *result) { e.Outcome = outcomeCompletes }, verdict.Fail, "the subject fails (exit code 1), expected: completes"},
 		{"it hangs", func(_ *Expect, r *result) { r.outcome, r.limit = outcomeHangs, 5e9 }, verdict.Fail, "the subject did not end within 5s"},
 		{"other words", func(e *Expect, _ *result) { e.Error = "out of memory" }, verdict.Fail, `does not match "out of memory"; its last words: "conveyor: partition: unexpected EOF"`},
@@ -113,7 +131,11 @@ func TestJudge(t *testing.T) {
 			r.exact, r.report.Endings[0].Actor.Kind = false, diagnose.Opener
 		}, verdict.Fail, "seen 0"},
 		{"the wrong process is accused", func(_ *Expect, r *result) { r.report.Endings[0].Actor.PID = 99 }, verdict.Fail, "pid 99 is accused, but the act was done by [31]"},
+	}
+}
 
+func changedFindings() []change {
+	return []change{
 		{"a finding that nobody expects", func(_ *Expect, r *result) {
 			r.report.Findings = []diagnose.Finding{{Rule: "fork.shared-query", Session: coordinator, Message: "two ask"}}
 		}, verdict.Fail, "unexpected finding fork.shared-query: two ask"},
@@ -128,7 +150,6 @@ func TestJudge(t *testing.T) {
 		{"a finding that does not come", func(e *Expect, _ *result) {
 			e.Findings = []FindingMatch{{Rule: "txn.ambiguous-commit"}}
 		}, verdict.Fail, "expected one finding txn.ambiguous-commit of any session, seen 0"},
-
 		{"a promise is broken", func(_ *Expect, r *result) {
 			r.broken = append(r.broken, diagnose.Finding{Invariant: "no-lock-left", Message: "a lock is left"})
 		}, verdict.Fail, "a lock is left"},
@@ -136,13 +157,16 @@ func TestJudge(t *testing.T) {
 		{"a promise breaks that is named as kept", func(e *Expect, _ *result) {
 			e.Invariants["coordinator-session-kept"] = "kept"
 		}, verdict.Fail, "the coordinator's session ended"},
-
 		{"another count in the ledger", func(e *Expect, _ *result) { e.Ledger["failed"] = 2 }, verdict.Fail, "the ledger has 1 rows FAILED, expected 2"},
 		{"a row that should not be there", func(e *Expect, _ *result) { e.Ledger["completed"] = 0 }, verdict.Fail, "the ledger has 1 rows COMPLETED, expected 0"},
 		{"what the ledger is not asked for", func(_ *Expect, r *result) {
 			r.snapshot.Ledger = append(r.snapshot.Ledger, oracle.Entry{Status: "completed"})
 		}, verdict.Pass, ""},
+	}
+}
 
+func changedServer() []change {
+	return []change{
 		{"the server said something", func(_ *Expect, r *result) {
 			r.events = append(r.events, event.Event{Kind: event.ServerLogged, PID: 501, Log: &event.Log{Severity: "FATAL", Text: "terminating"}})
 		}, verdict.Fail, "the server's log is not silent: backend 501: FATAL: terminating"},
@@ -153,14 +177,12 @@ func TestJudge(t *testing.T) {
 			e.ServerLog = ""
 			r.events = append(r.events, event.Event{Kind: event.ServerLogged, PID: 501, Log: &event.Log{Severity: "FATAL"}})
 		}, verdict.Pass, ""},
-
 		{"a step came out", func(_ *Expect, r *result) {
 			r.events = append(r.events, event.Event{Kind: event.DatabaseFact, Step: &event.Step{Name: "locks free", Note: "as awaited"}})
 		}, verdict.Pass, ""},
 		{"a step did not come out", func(_ *Expect, r *result) {
 			r.events = append(r.events, event.Event{Kind: event.DatabaseFact, Step: &event.Step{Name: "locks free", Note: "2 locks are held"}})
 		}, verdict.Fail, "locks free: 2 locks are held"},
-
 		{"the fault did not bite", func(_ *Expect, r *result) {
 			r.faults = append(r.faults, injected("f2", network.Down{}, nil))
 		}, verdict.Undetermined, "fault network.down did not bite: it was injected, but nothing shows that it acted"},
@@ -174,17 +196,6 @@ func TestJudge(t *testing.T) {
 			e.Outcome = outcomeKilled
 			r.faults = append(r.faults, injected("f2", network.Down{}, nil))
 		}, verdict.Fail, "expected: killed"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			e, r := expected(), facts()
-			test.change(&e, &r)
-			got, reason := verdictOf(e, r)
-			assert.Equal(t, got, test.want, reason)
-			assert.Assert(t, strings.Contains(reason, test.says), reason)
-			again, _ := verdictOf(e, r)
-			assert.Equal(t, again, got, "judging twice")
-		})
 	}
 }
 

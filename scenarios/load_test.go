@@ -166,11 +166,25 @@ func TestMissingFileIsNamed(t *testing.T) {
 
 const head = "name: x\nstory: s\n" // two lines, before the text of most tests
 
+type mistake struct{ name, text, want string }
+
 // Each error is one line: the file, the line, what is wrong, and the nearest
 // known word where there is one.
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ name, text, want string }{
+	for _, test := range slices.Concat(mistakesOfForm(), mistakesInFaults(), mistakesInExpectations()) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for range 3 { // the schema's problems come in the order of a map
+				_, err := scenarios.Parse("f.yaml", []byte(test.text))
+				assert.Error(t, err, test.want)
+			}
+		})
+	}
+}
+
+func mistakesOfForm() []mistake {
+	return []mistake{
 		{"empty file", "", "f.yaml: the file is empty"},
 		{"only a comment", "# nothing\n", "f.yaml: the file is empty"},
 		{"broken YAML", "name: [\n", "f.yaml:1: sequence end token ']' not found"},
@@ -195,7 +209,11 @@ func TestParseErrors(t *testing.T) {
 		{"bad name", "name: X Y\nstory: s\ncases: {a: {expect: {outcome: fails}}}\n", "f.yaml:1: name: 'X Y' does not match pattern '^[a-z0-9][a-z0-9-]*$'"},
 		{"bad limit", head + "limit: 1.2.3s\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:3: limit: "1.2.3s" is no duration, such as 30s`},
 		{"no limit at all", head + "limit: 0s\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:3: limit: "0s" is no duration, such as 30s`},
+	}
+}
 
+func mistakesInFaults() []mistake {
+	return []mistake{
 		{"unknown fault", inCase("faults:", "  - network.cutt: {manner: fin}"), `f.yaml:7: unknown field "network.cutt" in cases.a.faults.0 (did you mean "network.cut"?)`},
 		{"unknown fault parameter", inCase("faults:", "  - network.down: {}", "  - network.slicer:", "      byte: 3"), `f.yaml:9: unknown field "byte" in cases.a.faults.1.network.slicer (did you mean "bytes"?)`},
 		{"wrong enum of a fault", inCase("faults:", "  - fork: {do: terminat}"), `f.yaml:7: cases.a.faults.0.fork.do: unknown value "terminat" (did you mean "terminate"?)`},
@@ -208,11 +226,14 @@ func TestParseErrors(t *testing.T) {
 		{"unknown trigger", inCase("faults:", "  - network.down: {}", "    when: {mesage: {}}"), `f.yaml:8: unknown field "mesage" in cases.a.faults.0.when (did you mean "message"?)`},
 		{"two conditions in one trigger", inCase("faults:", "  - network.down: {}", "    when:", "      output: x", "      after_ms: 3"), "f.yaml:10: cases.a.faults.0.when: it has both output and after_ms; one trigger has one condition"},
 		{"bad pattern of a trigger", inCase("faults:", "  - network.down: {}", "    when: {output: '('}"), "f.yaml:8: cases.a.faults.0.when.output: error parsing regexp: missing closing ): `(`"},
-
 		{"unknown step", inCase("after:", "  - {lock: free}"), `f.yaml:7: unknown field "lock" in cases.a.after.0 (did you mean "locks"?)`},
 		{"two things in one step", inCase("after:", "  - {locks: free, end: workers}"), "f.yaml:7: cases.a.after.0: it has 2 entries, at most 1 are allowed"},
 		{"healing what was not injected", inCase("faults:", "  - network.down: {}", "after:", "  - {heal: network.dwn}"), `f.yaml:9: no fault "network.dwn" in this case (did you mean "network.down"?)`},
+	}
+}
 
+func mistakesInExpectations() []mistake {
+	return []mistake{
 		{"unknown rule", inExpect("endings:", "  - {rule: network.closed}", "  - rule: fork.inherited-terminat"), `f.yaml:8: unknown rule "fork.inherited-terminat" (did you mean "fork.inherited-terminate"?)`},
 		{"unknown rule of a finding", inExpect("findings:", "  - rule: fork.shared-qery"), `f.yaml:7: unknown rule "fork.shared-qery" (did you mean "fork.shared-query"?)`},
 		{"unknown rule in resume", inCase("resume:", "  expect:", "    outcome: completes", "    findings:", "      - rule: fork.shared-qery"), `f.yaml:10: unknown rule "fork.shared-qery" (did you mean "fork.shared-query"?)`},
@@ -226,14 +247,6 @@ func TestParseErrors(t *testing.T) {
 		{"bad pattern", inExpect("error: 'a(b'"), "f.yaml:6: cases.a.expect.error: error parsing regexp: missing closing ): `a(b`"},
 		{"unknown status of the ledger", inExpect("ledger: {runing: 1}"), `f.yaml:6: unknown field "runing" in cases.a.expect.ledger (did you mean "running"?)`},
 		{"unknown field in resume", inCase("resume:", "  expct: {outcome: fails}"), `f.yaml:7: unknown field "expct" in cases.a.resume (did you mean "expect"?)`},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			for range 3 { // the schema's problems come in the order of a map
-				_, err := scenarios.Parse("f.yaml", []byte(test.text))
-				assert.Error(t, err, test.want)
-			}
-		})
 	}
 }
 

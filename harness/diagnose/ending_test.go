@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,18 +12,37 @@ import (
 	"deadwire/harness/event"
 )
 
-// The first ending of each journal, in the words that matter.
+// endingCase is a journal and its first ending, in the words that matter.
+type endingCase struct {
+	name      string
+	journal   *journal
+	rule      string
+	actor     diagnose.ActorKind
+	pid       int
+	certainty diagnose.Certainty
+	says      string
+}
+
 func TestEndings(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name      string
-		journal   *journal
-		rule      string
-		actor     diagnose.ActorKind
-		pid       int
-		certainty diagnose.Certainty
-		says      string
-	}{
+	for _, test := range slices.Concat(sentTerminate(), holdersOnly(), shutDown(), processEnded(), serverEnded(), onTheWay()) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			report := diagnose.Explain(test.journal.events)
+			assert.Equal(t, len(report.Endings), 1)
+			e := report.Endings[0]
+			assert.Equal(t, e.Rule, test.rule, e.Message)
+			assert.Equal(t, e.Actor.Kind, test.actor, e.Message)
+			assert.Equal(t, e.Actor.PID, test.pid, e.Message)
+			assert.Equal(t, e.Certainty, test.certainty, e.Message)
+			assert.Assert(t, strings.Contains(e.Message, test.says), e.Message)
+			assert.Assert(t, e.HoldersBefore != nil && e.HoldersAfter != nil)
+		})
+	}
+}
+
+func sentTerminate() []endingCase {
+	return []endingCase{
 		{
 			"nobody else holds it", family().terminate(opener, opener).subjectEnds(event.Terminate),
 			"close.ordinary", diagnose.Opener, opener, diagnose.Exact, "its opener, pid 10 (app serve), sent Terminate",
@@ -55,18 +75,11 @@ func TestEndings(t *testing.T) {
 			blocked(family(child).share(opener, child).terminate(child, opener, child)).terminate(opener, opener).subjectEnds(event.Terminate),
 			"close.ordinary", diagnose.Opener, opener, diagnose.Exact, "",
 		},
-		{
-			"shutdown by the opener", family().call(opener, event.CallShutdown, "", opener).subjectEnds(event.FIN),
-			"close.ordinary", diagnose.Opener, opener, diagnose.Exact, "shut the socket down without Terminate",
-		},
-		{
-			"shutdown by an inheritor", family(child).call(child, event.CallShutdown, "", opener, child).subjectEnds(event.FIN),
-			"fork.inherited-terminate", diagnose.Inheritor, child, diagnose.Exact, "shut its socket down while its opener, pid 10, still held it",
-		},
-		{
-			"shutdown, opener not seen", (&journal{}).open(1, 0).call(child, event.CallShutdown, "", child).subjectEnds(event.FIN),
-			"unknown", diagnose.Unknown, child, diagnose.Exact, "was not seen",
-		},
+	}
+}
+
+func holdersOnly() []endingCase {
+	return []endingCase{
 		{
 			"holders only: the sole other let go",
 			family(child).share(opener, child).subjectEnds(event.Terminate).share(opener),
@@ -105,6 +118,28 @@ func TestEndings(t *testing.T) {
 			"holders only: never shared", family().subjectEnds(event.Terminate),
 			"close.ordinary", diagnose.Opener, opener, diagnose.Holders, "",
 		},
+	}
+}
+
+func shutDown() []endingCase {
+	return []endingCase{
+		{
+			"shutdown by the opener", family().call(opener, event.CallShutdown, "", opener).subjectEnds(event.FIN),
+			"close.ordinary", diagnose.Opener, opener, diagnose.Exact, "shut the socket down without Terminate",
+		},
+		{
+			"shutdown by an inheritor", family(child).call(child, event.CallShutdown, "", opener, child).subjectEnds(event.FIN),
+			"fork.inherited-terminate", diagnose.Inheritor, child, diagnose.Exact, "shut its socket down while its opener, pid 10, still held it",
+		},
+		{
+			"shutdown, opener not seen", (&journal{}).open(1, 0).call(child, event.CallShutdown, "", child).subjectEnds(event.FIN),
+			"unknown", diagnose.Unknown, child, diagnose.Exact, "was not seen",
+		},
+	}
+}
+
+func processEnded() []endingCase {
+	return []endingCase{
 		{
 			"its process was killed", family().subjectEnds(event.FIN).killed(opener),
 			"process.died", diagnose.Kernel, opener, diagnose.Holders, "was killed by SIGKILL",
@@ -152,6 +187,11 @@ func TestEndings(t *testing.T) {
 			family(child).share(opener, child).execed(child).share(opener).killed(opener).subjectEnds(event.FIN).call(child, event.CallExit, "").exited(child, 1),
 			"process.died", diagnose.Kernel, opener, diagnose.Holders, "was killed by SIGKILL",
 		},
+	}
+}
+
+func serverEnded() []endingCase {
+	return []endingCase{
 		{
 			"the server said a word that no rule knows", family().serverSays("XX000", event.InQuery),
 			"unknown", diagnose.Server, 0, diagnose.Exact, "no rule covers this SQLSTATE yet",
@@ -173,6 +213,11 @@ func TestEndings(t *testing.T) {
 			"the server closed without a word", family().closing(back(1), event.Closing{From: event.Backend, Manner: event.FIN}),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "without an error message",
 		},
+	}
+}
+
+func onTheWay() []endingCase {
+	return []endingCase{
 		{
 			"nobody listened", family().closing(back(1), event.Closing{From: event.Backend, Manner: event.Refused, Text: "connection refused"}),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "nobody accepted the connection behind the tap: connection refused",
@@ -213,19 +258,6 @@ func TestEndings(t *testing.T) {
 				terminate(opener, opener).subjectEnds(event.Terminate),
 			"close.ordinary", diagnose.Opener, opener, diagnose.Exact, "",
 		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			report := diagnose.Explain(test.journal.events)
-			assert.Equal(t, len(report.Endings), 1)
-			e := report.Endings[0]
-			assert.Equal(t, e.Rule, test.rule, e.Message)
-			assert.Equal(t, e.Actor.Kind, test.actor, e.Message)
-			assert.Equal(t, e.Actor.PID, test.pid, e.Message)
-			assert.Equal(t, e.Certainty, test.certainty, e.Message)
-			assert.Assert(t, strings.Contains(e.Message, test.says), e.Message)
-			assert.Assert(t, e.HoldersBefore != nil && e.HoldersAfter != nil)
-		})
 	}
 }
 

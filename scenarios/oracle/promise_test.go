@@ -1,6 +1,7 @@
 package oracle_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,15 +62,31 @@ func TestHealthyRunKeepsEveryPromise(t *testing.T) {
 	assert.Equal(t, len(oracle.Judge(oracle.Input{})), 0, "a run that did nothing broke nothing")
 }
 
+type breach struct {
+	name    string
+	breach  func(*oracle.Input)
+	promise string
+	says    string
+}
+
 // Each breach is judged by all promises: it must break its own and no other.
 func TestEachBreachBreaksItsOwnPromise(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name    string
-		breach  func(*oracle.Input)
-		promise string
-		says    string
-	}{
+	for _, test := range slices.Concat(breachesOfRecords(), breachesAtRest()) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			in := whole()
+			test.breach(&in)
+			findings := oracle.Judge(in)
+			assert.Equal(t, len(findings), 1, "%+v", findings)
+			assert.Equal(t, findings[0].Invariant, test.promise)
+			assert.Assert(t, strings.Contains(findings[0].Message, test.says), findings[0].Message)
+		})
+	}
+}
+
+func breachesOfRecords() []breach {
+	return []breach{
 		{"running although it ended in order", func(in *oracle.Input) {
 			in.Snapshot.Ledger = append(in.Snapshot.Ledger, oracle.Entry{RunID: "r2", Status: "running"})
 		}, "ledger-truthful", "r2 still says RUNNING"},
@@ -105,6 +122,11 @@ func TestEachBreachBreaksItsOwnPromise(t *testing.T) {
 		{"a card was forgotten", func(in *oracle.Input) {
 			in.Snapshot.Cards = append(in.Snapshot.Cards, oracle.Card{Identifier: "c", Hashed: true, Status: "unresolved"})
 		}, "nothing-lost", "c has neither evidence nor a named skip"},
+	}
+}
+
+func breachesAtRest() []breach {
+	return []breach{
 		{"too many sessions at once", func(in *oracle.Input) {
 			for n := 10; n < 14; n++ {
 				in.Events = append(in.Events, opened(n, "stray"))
@@ -118,25 +140,28 @@ func TestEachBreachBreaksItsOwnPromise(t *testing.T) {
 			in.Snapshot.Locks = []oracle.Lock{{PID: 7, Class: 0xc0, Key: 3}}
 		}, "no-lock-left", "backend 7 holds 0xc0/3"},
 		{"processes are left", func(in *oracle.Input) { in.ProcessesLeft = []int{9, 8} }, "no-process-left", "pid 8; pid 9"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			in := whole()
-			test.breach(&in)
-			findings := oracle.Judge(in)
-			assert.Equal(t, len(findings), 1, "%+v", findings)
-			assert.Equal(t, findings[0].Invariant, test.promise)
-			assert.Assert(t, strings.Contains(findings[0].Message, test.says), findings[0].Message)
-		})
 	}
+}
+
+type harmless struct {
+	name   string
+	change func(*oracle.Input)
 }
 
 func TestWhatIsNoBreach(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name   string
-		change func(*oracle.Input)
-	}{
+	for _, test := range slices.Concat(harmlessRecords(), harmlessSessions()) {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			in := whole()
+			test.change(&in)
+			assert.Equal(t, len(oracle.Judge(in)), 0, "%+v", oracle.Judge(in))
+		})
+	}
+}
+
+func harmlessRecords() []harmless {
+	return []harmless{
 		{"a killed run cannot tidy its ledger", func(in *oracle.Input) {
 			in.Killed, in.Completed = true, false
 			in.Snapshot.Ledger[0] = oracle.Entry{RunID: "r1", Status: "running"}
@@ -168,6 +193,11 @@ func TestWhatIsNoBreach(t *testing.T) {
 		{"two contents of one card", func(in *oracle.Input) {
 			in.Snapshot.Evidence = append(in.Snapshot.Evidence, oracle.Evidence{Card: "a", Hash: 3, RunID: "r1"})
 		}},
+	}
+}
+
+func harmlessSessions() []harmless {
+	return []harmless{
 		{"a recycled worker's session comes after the first worker's", func(in *oracle.Input) {
 			in.Events = []event.Event{
 				opened(1, "coordinator"), opened(2, "worker-1"), closed(2), opened(3, "worker-1"), closed(3), closed(1),
@@ -187,13 +217,6 @@ func TestWhatIsNoBreach(t *testing.T) {
 				in.Events = append(in.Events, opened(n, "x"), closed(n))
 			}
 		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			in := whole()
-			test.change(&in)
-			assert.Equal(t, len(oracle.Judge(in)), 0, "%+v", oracle.Judge(in))
-		})
 	}
 }
 
