@@ -242,11 +242,16 @@ func (a *attempt) awaitLocks(ctx context.Context, want string) error {
 }
 
 func judgeLocks(locks []oracle.Lock, coordinator int, want string) wait.Answer {
-	kept := slices.ContainsFunc(locks, func(l oracle.Lock) bool { return l.PID == coordinator })
+	kept := 0
+	for _, l := range locks {
+		if l.PID == coordinator {
+			kept++
+		}
+	}
 	switch {
-	case want == "free" && len(locks) == 0, want == "held" && kept && len(locks) == 1:
+	case want == "free" && len(locks) == 0, want == "held" && kept > 0 && kept == len(locks):
 		return wait.Done()
-	case want == "held" && !kept:
+	case want == "held" && kept == 0:
 		return wait.Never(errors.New("the coordinator's lock is gone"))
 	default:
 		return wait.NotYet("%d locks are held", len(locks))

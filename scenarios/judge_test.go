@@ -274,6 +274,7 @@ func TestJudgeLocks(t *testing.T) {
 		{"free and awaited so", "free", nil, ""},
 		{"not free yet", "free", []oracle.Lock{ours}, "1 locks are held"},
 		{"only the coordinator's is left", "held", []oracle.Lock{ours}, ""},
+		{"only the coordinator's are left, several of them", "held", []oracle.Lock{ours, ours}, ""},
 		{"the slot's is still there", "held", []oracle.Lock{ours, slot}, "2 locks are held"},
 		{"the coordinator's is gone", "held", []oracle.Lock{slot}, "the coordinator's lock is gone"},
 		{"all are gone", "held", nil, "the coordinator's lock is gone"},
