@@ -136,7 +136,7 @@ func (c *computer) card(ctx context.Context, args jobArgs, image []byte) (jobRep
 	if args.MD5 != "" && hex.EncodeToString(sum[:]) != args.MD5 {
 		return jobReply{Skip: dispatch.WrongImage}, nil
 	}
-	found, err := evidence.Extract(evidence.Input{Data: image, DPI: args.DPI, Latency: args.Latency})
+	found, err := evidence.Extract(ctx, evidence.Input{Data: image, DPI: args.DPI, Latency: args.Latency})
 	_, damaged := errors.AsType[*evidence.DecodeError](err)
 	switch {
 	case damaged && args.MD5 == "":

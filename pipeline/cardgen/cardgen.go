@@ -10,7 +10,6 @@ import (
 	"crypto/md5" // the listing's checksum, not a defence
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -25,19 +24,24 @@ import (
 // Spec says what to make. Shares are fractions of Cards, rounded to whole cards;
 // together they must leave at least one ordinary card.
 type Spec struct {
-	Cards     int
-	Seed      uint64
-	Damaged   float64 // files that cannot be decoded: cut JPEG, or noise
-	Twins     float64 // same bytes as another card
-	NearTwins float64 // same picture as another card, encoded anew
-	Uncoded   float64 // without a readable collector code
-	Width     int     // pixels; default 300
-	Height    int     // pixels; default 420
+	Cards   int
+	Seed    uint64
+	Damaged float64 // files that cannot be decoded: cut JPEG, or noise
+	// DamagedListed are damaged too, but their hash was listed when they were whole.
+	DamagedListed float64
+	Twins         float64 // same bytes as another card
+	NearTwins     float64 // same picture as another card, encoded anew
+	Uncoded       float64 // without a readable collector line or code
+	Misprints     float64 // print a set code, number or artist that is not theirs
+	OldFrame      float64 // of printings: no collector number, "Illus." before the artist
+	Width         int     // pixels; default 300
+	Height        int     // pixels; default 420; from evidence.TextHeight on, text is readable
+	Code          Coding
 }
 
 // Default is a mixed catalogue of n cards.
 func Default(n int, seed uint64) Spec {
-	return Spec{Cards: n, Seed: seed, Damaged: 0.05, Twins: 0.1, NearTwins: 0.1}
+	return Spec{Cards: n, Seed: seed, Damaged: 0.05, DamagedListed: 0.01, Twins: 0.1, NearTwins: 0.1, Misprints: 0.01, OldFrame: 0.05}
 }
 
 func (s Spec) withDefaults() (Spec, error) {
@@ -51,7 +55,7 @@ func (s Spec) withDefaults() (Spec, error) {
 	if s.Width < least || s.Width > most || s.Height < least || s.Height > most {
 		return s, fmt.Errorf("size %d×%d is outside %d to %d", s.Width, s.Height, least, most)
 	}
-	for _, share := range []float64{s.Damaged, s.Twins, s.NearTwins, s.Uncoded} {
+	for _, share := range []float64{s.Damaged, s.DamagedListed, s.Twins, s.NearTwins, s.Uncoded, s.Misprints, s.OldFrame} {
 		if !(share >= 0 && share <= 1) { // also refuses NaN
 			return s, fmt.Errorf("share %v is outside 0 to 1", share)
 		}
@@ -64,13 +68,13 @@ func (s Spec) withDefaults() (Spec, error) {
 
 // Summary counts what was made.
 type Summary struct {
-	Cards, Printings, Damaged, Twins, NearTwins, Uncoded int
-	Bytes                                                int64 // of all images
+	Cards, Printings, Damaged, DamagedListed, Twins, NearTwins, Uncoded, Misprints int
+	Bytes                                                                          int64 // of all images
 }
 
-// Write makes a catalogue in dir, which is created if needed: images/*,
-// truth.json (identifier to printing), printings.json and, last, index.json. Files
-// of the same name are replaced.
+// Write makes a catalogue in dir, which is created if needed: images/*, the truth
+// about them (truth.json, facts.json), the reference (printings.json, and as bulk
+// data default-cards.json) and, last, index.json. Files of the same name are replaced.
 func Write(ctx context.Context, dir string, spec Spec) (Summary, error) {
 	p, err := newPlan(spec)
 	if err != nil {
@@ -145,46 +149,32 @@ func (p *plan) make(r *renderer, i int) (catalogue.Card, []byte, error) {
 		SHA256:     hex.EncodeToString(sha[:]),
 		DPI:        p.dpi(),
 		Type:       c.kind,
-		Damaged:    c.role == damaged,
+		Damaged:    c.role == damaged || c.role == damagedListed,
 	}
-	if hash, err := evidence.ContentPHash(data); err == nil {
-		card.PHash = (*catalogue.PHash)(&hash)
-	} else if c.role != damaged {
-		return card, nil, err
+	card.PHash, err = p.listedHash(r, i, data)
+	return card, data, err
+}
+
+// listedHash is the hash of the file, or of what the file was before it was damaged
+func (p *plan) listedHash(r *renderer, i int, data []byte) (*catalogue.PHash, error) {
+	role := p.cards[i].role
+	if role == damaged {
+		return nil, nil
 	}
-	return card, data, nil
+	if role == damagedListed {
+		whole, err := p.picture(r, i)
+		if err != nil {
+			return nil, err
+		}
+		if data, _, err = encodeJPEG(whole, 85); err != nil {
+			return nil, err
+		}
+	}
+	hash, err := evidence.ContentPHash(data)
+	return (*catalogue.PHash)(&hash), err
 }
 
 // dpi is that of a trimmed card, 63 mm wide
 func (p *plan) dpi() int { return int(float64(p.spec.Width)*25.4/63 + 0.5) }
 
 func (p *plan) identifier(i int) string { return fmt.Sprintf("card-%x-%06d", p.spec.Seed, i) }
-
-func writeLists(dir string, p *plan, cards []catalogue.Card) error {
-	truth := make(map[string]string, len(cards))
-	for i, c := range p.cards {
-		truth[p.identifier(i)] = p.printings[c.printing].UUID
-	}
-	truths, err := json.MarshalIndent(truth, "", " ") // sorted by key
-	if err != nil {
-		return err
-	}
-	printings, err := catalogue.EncodePrintings(p.printings)
-	if err != nil {
-		return err
-	}
-	index, err := catalogue.EncodeIndex(cards)
-	if err != nil {
-		return err
-	}
-	// the index comes last: where it is, the rest is
-	for _, f := range []struct {
-		name string
-		data []byte
-	}{{catalogue.TruthFile, append(truths, '\n')}, {catalogue.PrintingsFile, printings}, {catalogue.IndexFile, index}} {
-		if err := os.WriteFile(filepath.Join(dir, f.name), f.data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -25,11 +26,12 @@ type deck struct {
 	cards     []catalogue.Card
 	printings map[string]catalogue.Printing
 	truth     map[string]string
+	facts     map[string]cardgen.Fact
 }
 
 func generate(t *testing.T, spec cardgen.Spec) (deck, cardgen.Summary) {
 	t.Helper()
-	d := deck{dir: t.TempDir(), printings: map[string]catalogue.Printing{}}
+	d := deck{dir: t.TempDir(), printings: map[string]catalogue.Printing{}, facts: map[string]cardgen.Fact{}}
 	sum, err := cardgen.Write(t.Context(), d.dir, spec)
 	assert.NilError(t, err)
 	source, err := catalogue.ParseSource(d.dir)
@@ -43,6 +45,13 @@ func generate(t *testing.T, spec cardgen.Spec) (deck, cardgen.Summary) {
 	raw, err := os.ReadFile(filepath.Join(d.dir, catalogue.TruthFile))
 	assert.NilError(t, err)
 	assert.NilError(t, json.Unmarshal(raw, &d.truth))
+	raw, err = os.ReadFile(filepath.Join(d.dir, catalogue.FactsFile))
+	assert.NilError(t, err)
+	var facts []cardgen.Fact
+	assert.NilError(t, json.Unmarshal(raw, &facts))
+	for _, f := range facts {
+		d.facts[f.Identifier] = f
+	}
 	return d, sum
 }
 
@@ -84,6 +93,13 @@ func TestSameSpecSameBytesOtherSeedOtherBytes(t *testing.T) {
 	assert.Equal(t, same, 0)
 }
 
+// tooSmall is what small cards say of their text
+var tooSmall = []evidence.Skip{
+	{Extractor: evidence.CollectorLine, Reason: evidence.SkipTooSmall},
+	{Extractor: evidence.ArtistLine, Reason: evidence.SkipTooSmall},
+	{Extractor: evidence.LegalLine, Reason: evidence.SkipTooSmall},
+}
+
 // What the evidence extractors read must be what the generator meant.
 func TestEveryCardReadsAsItsTruth(t *testing.T) {
 	t.Parallel()
@@ -95,23 +111,26 @@ func TestEveryCardReadsAsItsTruth(t *testing.T) {
 		p, ok := d.printings[d.truth[c.Identifier]]
 		assert.Assert(t, ok, c.Identifier)
 		assert.Equal(t, c.Name, p.Name)
-		e, err := evidence.Extract(evidence.Input{Data: d.read(t, c), DPI: c.DPI})
+		e, err := evidence.Extract(t.Context(), evidence.Input{Data: d.read(t, c), DPI: c.DPI})
 		if c.Damaged {
 			broken++
 			assert.Assert(t, errors.As(err, new(*evidence.DecodeError)))
-			assert.Assert(t, c.PHash == nil)
+			assert.Equal(t, c.PHash != nil, d.facts[c.Identifier].Role == "damaged-listed")
 			continue
 		}
 		assert.NilError(t, err)
-		assert.Equal(t, e.SetCode+" "+e.CollectorNumber, p.SetCode+" "+p.CollectorNumber, "%s %v", c.File, e.Skips)
+		f := d.facts[c.Identifier]
+		assert.Equal(t, e.SetCode+" "+e.CollectorNumber, f.SetCode+" "+f.Number, "%s %v", c.File, e.Skips)
+		assert.Equal(t, f.Misprint == "" || f.Misprint == cardgen.MisprintArtist, e.SetCode == p.SetCode && e.CollectorNumber == p.CollectorNumber)
 		assert.Equal(t, e.Border, p.Border, c.File)
 		assert.Equal(t, *e.ContentPHash, int64(*c.PHash))
 		assert.Equal(t, e.BleedClass, "none")
 		assert.Assert(t, math.Abs(*e.BleedDiffMM) < 1)
-		assert.Equal(t, len(e.Skips), 0)
+		assert.DeepEqual(t, e.Skips, tooSmall)
 	}
-	assert.Equal(t, broken, 10)
-	assert.Equal(t, sum.Damaged, 10)
+	assert.Equal(t, broken, 12)
+	assert.Equal(t, sum.Damaged+sum.DamagedListed, 12)
+	assert.Equal(t, sum.Misprints, 2)
 }
 
 func TestTwins(t *testing.T) {
@@ -150,9 +169,9 @@ func TestUncodedCardsAbstainByName(t *testing.T) {
 	d, sum := generate(t, cardgen.Spec{Cards: 20, Seed: 5, Uncoded: 0.25})
 	absent := 0
 	for _, c := range d.cards {
-		e, err := evidence.Extract(evidence.Input{Data: d.read(t, c), DPI: c.DPI})
+		e, err := evidence.Extract(t.Context(), evidence.Input{Data: d.read(t, c), DPI: c.DPI})
 		assert.NilError(t, err)
-		for _, s := range e.Skips {
+		for _, s := range e.Skips[len(tooSmall):] {
 			assert.Equal(t, s.String(), "collector_code: code-absent")
 			absent++
 		}
@@ -164,13 +183,67 @@ func TestUncodedCardsAbstainByName(t *testing.T) {
 func TestOtherSizesAreReadable(t *testing.T) {
 	t.Parallel()
 	for _, size := range [][2]int{{180, 252}, {630, 880}, {745, 1040}} {
-		d, _ := generate(t, cardgen.Spec{Cards: 4, Seed: 6, Width: size[0], Height: size[1]})
+		d, _ := generate(t, cardgen.Spec{Cards: 4, Seed: 6, Width: size[0], Height: size[1], Code: cardgen.CodeAlways})
 		for _, c := range d.cards {
-			e, err := evidence.Extract(evidence.Input{Data: d.read(t, c), DPI: c.DPI})
+			e, err := evidence.Extract(t.Context(), evidence.Input{Data: d.read(t, c), DPI: c.DPI})
 			assert.NilError(t, err)
 			assert.Equal(t, e.CollectorNumber, d.printings[d.truth[c.Identifier]].CollectorNumber, "%v %v", size, e.Skips)
 		}
 	}
+}
+
+// Large cards print text where small ones print the block code, and the facts say so.
+func TestLargeCardsPrintTextInsteadOfTheCode(t *testing.T) {
+	t.Parallel()
+	d, sum := generate(t, cardgen.Spec{Cards: 12, Seed: 9, OldFrame: 0.3, Misprints: 0.3, NearTwins: 0.1, Width: 500, Height: 700})
+	assert.Equal(t, sum.Misprints, 4)
+	old := 0
+	for _, c := range d.cards {
+		f, p := d.facts[c.Identifier], d.printings[d.truth[c.Identifier]]
+		e, err := evidence.Extract(t.Context(), evidence.Input{Data: d.read(t, c), DPI: c.DPI})
+		assert.NilError(t, err)
+		assert.Equal(t, e.CollectorNumber, "", "nothing is left that needs no reading")
+		assert.Equal(t, f.Misprint == "", f.Artist == p.Artist && (f.Frame == "1997" || f.SetCode+f.Number == p.SetCode+p.CollectorNumber), "%+v %+v", f, p)
+		assert.Equal(t, f.Number == "", f.Frame == "1997")
+		assert.Equal(t, f.Of != "", f.Role == "near-twin")
+		assert.Equal(t, p.ReleasedAt[:4], fmt.Sprint(f.Year))
+		if f.Frame == "1997" {
+			old++
+		}
+	}
+	assert.Assert(t, old > 0 && old < 12)
+}
+
+// The bulk data says the same as printings.json, and holds what must not win.
+func TestBulkDataMatchesThePrintings(t *testing.T) {
+	t.Parallel()
+	d, _ := generate(t, cardgen.Default(60, 2))
+	raw, err := os.ReadFile(filepath.Join(d.dir, catalogue.BulkFile))
+	assert.NilError(t, err)
+	var cards []struct {
+		ID, Name, Lang, Set string
+		Number              string `json:"collector_number"`
+		Released            string `json:"released_at"`
+		Digital             bool
+		Faces               []any `json:"card_faces"`
+	}
+	assert.NilError(t, json.Unmarshal(raw, &cards))
+	english, other := 0, map[string]int{}
+	for _, c := range cards {
+		switch p, ok := d.printings[c.ID]; {
+		case ok:
+			english++
+			assert.Equal(t, c.Name+c.Set+c.Number+c.Released, p.Name+p.SetCode+p.CollectorNumber+p.ReleasedAt)
+		case c.Lang != "en":
+			other["foreign"]++
+		case c.Digital:
+			other["digital"]++
+		default:
+			other["faces"] += len(c.Faces)
+		}
+	}
+	assert.Equal(t, english, len(d.printings))
+	assert.DeepEqual(t, other, map[string]int{"foreign": 2, "digital": 1, "faces": 2})
 }
 
 func TestSpecsThatMakeNoSense(t *testing.T) {

@@ -12,11 +12,13 @@ import (
 type role int
 
 const (
-	ordinary role = iota
-	damaged
-	twin     // same bytes as card `of`
-	nearTwin // picture of card `of`, encoded anew
-	uncoded
+	ordinary      role = iota
+	damaged            // cannot be decoded, and was never hashed
+	damagedListed      // hashed when it was whole, damaged since
+	twin               // same bytes as card `of`
+	nearTwin           // picture of card `of`, encoded anew
+	uncoded            // no collector code, no collector line
+	misprint           // prints something that is not its printing's
 )
 
 type cardPlan struct {
@@ -24,12 +26,14 @@ type cardPlan struct {
 	of       int // for twins: an ordinary card
 	printing int
 	kind     catalogue.Type
+	fault    Misprint
 }
 
 // plan is all that is decided before anything is drawn
 type plan struct {
 	spec      Spec
 	printings []catalogue.Printing
+	totals    map[string]int // printings by set code, as "/281" prints it
 	cards     []cardPlan
 	count     Summary
 }
@@ -40,6 +44,7 @@ const (
 	purposeRoles
 	purposeArt
 	purposeEncoding
+	purposeFrames
 )
 
 func (s Spec) random(purpose, item uint64) *rand.Rand {
@@ -53,6 +58,7 @@ func newPlan(spec Spec) (*plan, error) {
 	}
 	p := &plan{spec: spec, cards: make([]cardPlan, spec.Cards)}
 	p.printings = makePrintings(spec.random(purposePrintings, 0), max(12, spec.Cards))
+	p.totals = furnish(spec.random(purposeFrames, 0), p.printings, spec.OldFrame)
 	r := spec.random(purposeRoles, 0)
 	// no printing twice, so that equal bytes are a twin's and nobody else's
 	shown := r.Perm(len(p.printings))
@@ -75,6 +81,8 @@ func (p *plan) assign(r *rand.Rand) error {
 		count *int
 	}{
 		{damaged, p.spec.Damaged, &p.count.Damaged},
+		{damagedListed, p.spec.DamagedListed, &p.count.DamagedListed},
+		{misprint, p.spec.Misprints, &p.count.Misprints},
 		{uncoded, p.spec.Uncoded, &p.count.Uncoded},
 		{twin, p.spec.Twins, &p.count.Twins},
 		{nearTwin, p.spec.NearTwins, &p.count.NearTwins},
@@ -93,6 +101,12 @@ func (p *plan) assign(r *rand.Rand) error {
 		if c.role == twin || c.role == nearTwin {
 			of := order[r.IntN(len(order))]
 			p.cards[i] = cardPlan{role: c.role, of: of, printing: p.cards[of].printing, kind: p.cards[of].kind}
+		}
+		if c.role == misprint {
+			p.cards[i].fault = misprints[r.IntN(len(misprints))]
+			if p.printings[c.printing].Frame == frameOld { // it prints nothing else
+				p.cards[i].fault = MisprintArtist
+			}
 		}
 	}
 	return nil
@@ -150,17 +164,3 @@ func cardName(n int) string {
 	}
 	return name
 }
-
-var (
-	setCodes   = []string{"dwa", "dwb", "cnv", "hrn", "2wr", "pltm"}
-	firstNames = []string{"Ada", "Bela", "Cleo", "Dario", "Edda", "Finn", "Gesa", "Hugo"}
-	lastNames  = []string{"Arnim", "Brandt", "Castell", "Dohm", "Ebers", "Fabian", "Grote"}
-	adjectives = []string{
-		"Ashen", "Brazen", "Cold", "Drifting", "Elder", "Fallow", "Gilded", "Hollow", "Iron", "Jagged", "Keen", "Lone",
-		"Mossy", "Northern", "Ochre", "Pale", "Quiet", "Rusted", "Silent", "Thorned", "Umber", "Veiled", "Woven",
-	}
-	nouns = []string{
-		"Anchor", "Beacon", "Courier", "Duelist", "Envoy", "Falcon", "Garden", "Harbor", "Idol", "Juggler", "Keeper",
-		"Lantern", "Mirror", "Notary", "Orchard", "Pilgrim", "Quarry", "Ranger", "Sentinel", "Tower", "Usher", "Vault", "Warden",
-	}
-)

@@ -1,15 +1,13 @@
 package cardgen
 
 import (
-	"bytes"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
-	"image/jpeg"
-	"image/png"
 	"math"
 	"math/rand/v2"
+	"strings"
 
 	// chosen because the Go fonts come with their licence inside the module: no font files on the machine are needed
 	"golang.org/x/image/font"
@@ -17,14 +15,15 @@ import (
 	"golang.org/x/image/font/opentype"
 	"golang.org/x/image/math/fixed"
 
-	"deadwire/pipeline/catalogue"
 	"deadwire/pipeline/evidence"
 )
 
 // renderer draws cards of one size. Its font faces have state: one renderer per goroutine.
 type renderer struct {
 	width, height int
-	title, small  font.Face
+	coding        Coding
+
+	title, small, fine font.Face
 }
 
 func newRenderer(spec Spec) (*renderer, error) {
@@ -32,11 +31,11 @@ func newRenderer(spec Spec) (*renderer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse font: %w", err)
 	}
-	r := &renderer{width: spec.Width, height: spec.Height}
+	r := &renderer{width: spec.Width, height: spec.Height, coding: spec.Code}
 	for _, f := range []struct {
 		face  *font.Face
 		share float64 // of the card's height
-	}{{&r.title, 0.04}, {&r.small, 0.022}} {
+	}{{&r.title, 0.04}, {&r.small, 0.022}, {&r.fine, 0.0205}} {
 		*f.face, err = opentype.NewFace(parsed, &opentype.FaceOptions{Size: f.share * float64(spec.Height), DPI: 72})
 		if err != nil {
 			return nil, fmt.Errorf("make font face: %w", err)
@@ -51,8 +50,13 @@ func (r *renderer) at(left, top, right, bottom float64) image.Rectangle {
 	return image.Rect(int(left*w), int(top*h), int(right*w), int(bottom*h))
 }
 
+// coded says whether the block code is printed: text that nobody could read is no use
+func (r *renderer) coded() bool {
+	return r.coding == CodeAlways || r.coding == CodeAuto && r.height < evidence.TextHeight
+}
+
 // draw is one printing as it would be printed. art decides the illustration.
-func (r *renderer) draw(p catalogue.Printing, art *rand.Rand, coded bool) (*image.RGBA, error) {
+func (r *renderer) draw(p print, art *rand.Rand) (*image.RGBA, error) {
 	card := image.NewRGBA(image.Rect(0, 0, r.width, r.height))
 	edge, ink := edgeColours(p.Border)
 	fill(card, card.Rect, edge)
@@ -74,12 +78,38 @@ func (r *renderer) draw(p catalogue.Printing, art *rand.Rand, coded bool) (*imag
 		r.text(card, r.small, dark, 0.09, 0.66+0.055*float64(line), rules[art.IntN(len(rules))])
 	}
 	fill(card, r.at(0.05, 0.9, 0.95, 0.97), edge)
+	if !r.coded() {
+		r.lines(card, ink, p)
+		return card, nil
+	}
 	r.text(card, r.small, ink, 0.06, 0.922, p.CollectorNumber+" "+p.SetCode)
 	r.text(card, r.small, ink, 0.5, 0.922, "Illus. "+p.Artist)
-	if !coded {
+	if !p.line {
 		return card, nil
 	}
 	return card, evidence.DrawCode(card, evidence.Code{SetCode: p.SetCode, Number: p.CollectorNumber})
+}
+
+// lines are the two lines at the foot of a card that is large enough to be read
+func (r *renderer) lines(card *image.RGBA, ink color.Color, p print) {
+	const upper, lower, left, right = 0.922, 0.951, 0.062, 0.37
+	legal := fmt.Sprintf("\u2122 & \u00a9 %d Deadwire Press", p.year)
+	if p.Frame == frameOld {
+		r.centre(card, ink, upper, "Illus. "+p.Artist)
+		r.centre(card, ink, lower, legal)
+		return
+	}
+	if p.line {
+		r.text(card, r.fine, ink, left, upper, p.numberLine())
+		r.text(card, r.fine, ink, left, lower, strings.ToUpper(p.SetCode)+" \u2022 EN")
+	}
+	r.text(card, r.fine, ink, right, upper, p.Artist)
+	r.text(card, r.fine, ink, 0.5, lower, legal)
+}
+
+func (r *renderer) centre(card *image.RGBA, c color.Color, baseline float64, s string) {
+	width := float64(font.MeasureString(r.fine, s).Round()) / float64(r.width)
+	r.text(card, r.fine, c, (1-width)/2, baseline, s)
 }
 
 var rules = []string{
@@ -169,65 +199,4 @@ func wave(n int, art *rand.Rand) []float64 {
 		out[i] = math.Cos(2*math.Pi*periods*float64(i)/float64(n) + phase)
 	}
 	return out
-}
-
-// encode returns the file of card i and its extension
-func (p *plan) encode(r *renderer, i int) (data []byte, ext string, err error) {
-	c := p.cards[i]
-	how := p.spec.random(purposeEncoding, uint64(i))
-	switch c.role {
-	case twin:
-		return p.encode(r, c.of)
-	case nearTwin:
-		img, err := p.picture(r, c.of)
-		if err != nil {
-			return nil, "", err
-		}
-		return encodeJPEG(img, 70+how.IntN(10)) // no ordinary card has this quality
-	case damaged:
-		return p.damage(r, i, how)
-	}
-	img, err := p.picture(r, i)
-	if err != nil {
-		return nil, "", err
-	}
-	if how.IntN(2) == 0 {
-		return encodePNG(img)
-	}
-	return encodeJPEG(img, 85+how.IntN(10))
-}
-
-func (p *plan) picture(r *renderer, i int) (*image.RGBA, error) {
-	c := p.cards[i]
-	art := p.spec.random(purposeArt, uint64(c.printing)) // one illustration per printing
-	return r.draw(p.printings[c.printing], art, c.role != uncoded)
-}
-
-// damage is a JPEG that ends too early, or noise
-func (p *plan) damage(r *renderer, i int, how *rand.Rand) ([]byte, string, error) {
-	if how.IntN(2) == 0 {
-		noise := make([]byte, 2000+how.IntN(4000))
-		for at := range noise {
-			noise[at] = byte(how.Uint32())
-		}
-		return noise, "jpg", nil
-	}
-	img, err := p.picture(r, i)
-	if err != nil {
-		return nil, "", err
-	}
-	whole, ext, err := encodeJPEG(img, 85)
-	return whole[:len(whole)*2/5], ext, err
-}
-
-func encodeJPEG(img image.Image, quality int) ([]byte, string, error) {
-	var b bytes.Buffer
-	err := jpeg.Encode(&b, img, &jpeg.Options{Quality: quality})
-	return b.Bytes(), "jpg", err
-}
-
-func encodePNG(img image.Image) ([]byte, string, error) {
-	var b bytes.Buffer
-	err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, img)
-	return b.Bytes(), "png", err
 }

@@ -14,7 +14,9 @@ import (
 const (
 	IndexFile     = "index.json"
 	PrintingsFile = "printings.json"
-	TruthFile     = "truth.json" // only for tests and the oracle; never read here
+	BulkFile      = "default-cards.json" // the same reference, as Scryfall's bulk data gives it
+	TruthFile     = "truth.json"         // identifier to printing; only for tests and the oracle, never read here
+	FactsFile     = "facts.json"         // the rest of the truth: roles, and what each card prints; never read here
 	ImagesDir     = "images"
 )
 
@@ -73,6 +75,10 @@ type Printing struct {
 	CollectorNumber string `json:"collector_number"`
 	Artist          string `json:"artist"`
 	Border          string `json:"border"` // black, white, silver, borderless
+	// What only some references know; empty: unknown.
+	Frame          string `json:"frame,omitempty"`
+	ReleasedAt     string `json:"released_at,omitempty"` // YYYY-MM-DD
+	IllustrationID string `json:"illustration_id,omitempty"`
 }
 
 // Catalogue is a whole source, checked.

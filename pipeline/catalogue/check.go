@@ -10,6 +10,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"time"
 
 	"deadwire/pipeline/evidence"
 )
@@ -137,6 +138,10 @@ func (p Printing) problem() (field, reason string) {
 		return "collector_number", "must have 1 to 16 bytes"
 	case !evidence.IsBorder(p.Border):
 		return "border", fmt.Sprintf("%q is no border class", p.Border)
+	case p.IllustrationID != "" && !uuidForm.MatchString(p.IllustrationID):
+		return "illustration_id", fmt.Sprintf("%q is not a UUID", p.IllustrationID)
+	case p.ReleasedAt != "" && !isDate(p.ReleasedAt):
+		return "released_at", fmt.Sprintf("%q is not a date", p.ReleasedAt)
 	}
 	return "", ""
 }
@@ -145,6 +150,11 @@ func (p Printing) problem() (field, reason string) {
 func localPath(p string) bool {
 	return p != "" && p == path.Clean(p) && !path.IsAbs(p) && p != ".." && !strings.HasPrefix(p, "../") &&
 		!strings.ContainsAny(p, "\\?#%:")
+}
+
+func isDate(s string) bool {
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
 }
 
 func isHex(s string, bytes int) bool {

@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
@@ -51,7 +52,7 @@ func asJPEG(t testing.TB, img image.Image, quality int) []byte {
 
 func extract(t testing.TB, in evidence.Input) evidence.Evidence {
 	t.Helper()
-	e, err := evidence.Extract(in)
+	e, err := evidence.Extract(context.Background(), in)
 	assert.NilError(t, err)
 	return e
 }
@@ -128,11 +129,14 @@ func TestQualityTellsSharpFromFlat(t *testing.T) {
 
 func TestVersionsCoverEveryExtractorAndAreNotShared(t *testing.T) {
 	t.Parallel()
-	want := []string{"artbox_phash", "collector_code", "crop_coordinates", "fetch_health", "geometry_bleed", "layout_class", "quality_signals"}
+	want := []string{
+		"artbox_phash", "artist_ocr", "collector_code", "collector_line_ocr", "crop_coordinates", "fetch_health", "geometry_bleed",
+		"layout_class", "legal_line", "quality_signals", "symbol_region",
+	}
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(evidence.Versions())), want)
 	v := evidence.Versions()
 	v["fetch_health"] = "changed"
-	assert.Equal(t, evidence.Versions()["fetch_health"], "2")
+	assert.Equal(t, evidence.Versions()["fetch_health"], "3")
 	e := extract(t, evidence.Input{Data: asPNG(t, plain(300, 420, grey(0), grey(90))), Latency: 1500 * time.Microsecond})
 	assert.DeepEqual(t, e.Versions, evidence.Versions())
 	assert.Equal(t, e.FetchLatencyMS, int64(1))
@@ -149,7 +153,7 @@ func TestTinyImageAbstains(t *testing.T) {
 	}
 	assert.Assert(t, e.ContentPHash != nil)
 	for _, one := range []image.Image{image.NewGray(image.Rect(0, 0, 1, 1)), image.NewGray(image.Rect(0, 0, 300, 1))} {
-		_, err := evidence.Extract(evidence.Input{Data: asPNG(t, one)})
+		_, err := evidence.Extract(t.Context(), evidence.Input{Data: asPNG(t, one)})
 		assert.NilError(t, err)
 	}
 }
@@ -164,9 +168,9 @@ func TestUnusableBytes(t *testing.T) {
 		class  string
 		format string
 	}{
-		{"nothing", nil, evidence.Limits{}, evidence.ClassUndecodable, ""},
+		{"nothing", nil, evidence.Limits{}, evidence.ClassUnsupported, ""},
 		{"only the first bytes", []byte("\x89PNG\r\n\x1a\n"), evidence.Limits{}, evidence.ClassTruncated, "png"},
-		{"text", []byte("<html>quota exceeded</html>"), evidence.Limits{}, evidence.ClassUndecodable, ""},
+		{"text", []byte("<html>quota exceeded</html>"), evidence.Limits{}, evidence.ClassUnsupported, ""},
 		{"cut JPEG", cut(asJPEG(t, card, 80)), evidence.Limits{}, evidence.ClassTruncated, "jpeg"},
 		{"cut PNG", cut(asPNG(t, card)), evidence.Limits{}, evidence.ClassTruncated, "png"},
 		{"PNG with a wrong checksum", flip(asPNG(t, card)), evidence.Limits{}, evidence.ClassUndecodable, "png"},
@@ -176,7 +180,7 @@ func TestUnusableBytes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			e, err := evidence.Extract(evidence.Input{Data: tc.data, Limits: tc.limits})
+			e, err := evidence.Extract(t.Context(), evidence.Input{Data: tc.data, Limits: tc.limits})
 			var failed *evidence.DecodeError
 			assert.Assert(t, errors.As(err, &failed))
 			assert.Equal(t, failed.Class, tc.class)
@@ -221,7 +225,7 @@ func TestCodeSurvivesPrintingAndJPEG(t *testing.T) {
 		assert.NilError(t, evidence.DrawCode(card, code))
 		var b bytes.Buffer
 		assert.NilError(t, jpeg.Encode(&b, card, &jpeg.Options{Quality: rapid.IntRange(50, 95).Draw(t, "quality")}))
-		e, err := evidence.Extract(evidence.Input{Data: b.Bytes()})
+		e, err := evidence.Extract(t.Context(), evidence.Input{Data: b.Bytes()})
 		assert.NilError(t, err)
 		assert.Equal(t, evidence.Code{SetCode: e.SetCode, Number: e.CollectorNumber}, code)
 	})
@@ -278,7 +282,7 @@ func FuzzExtract(f *testing.F) {
 	f.Add(asJPEG(f, card, 50))
 	f.Add([]byte("\xff\xd8\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		e, err := evidence.Extract(evidence.Input{Data: data, Limits: evidence.Limits{Pixels: 1 << 18}})
+		e, err := evidence.Extract(t.Context(), evidence.Input{Data: data, Limits: evidence.Limits{Pixels: 1 << 18}})
 		if (err == nil) != e.FetchOK {
 			t.Fatalf("error %v, fetch_ok %v", err, e.FetchOK)
 		}

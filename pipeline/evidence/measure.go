@@ -100,6 +100,7 @@ var (
 	artistBox    = box{0, 0.82, 1, 1}
 	artBox       = box{0.08, 0.12, 0.92, 0.55}
 	symbolBox    = box{0.78, 0.55, 1, 0.80}
+	legalBox     = box{0, 0.90, 1, 0.965}
 )
 
 type box struct{ left, top, right, bottom float64 }
@@ -121,7 +122,7 @@ func (e *Evidence) crops(p *pixels) {
 	}
 	e.Crops = &Crops{
 		CollectorLine: collectorBox.on(p.width, p.height), Artist: artistBox.on(p.width, p.height),
-		Art: artBox.on(p.width, p.height), Symbol: symbolBox.on(p.width, p.height),
+		Art: artBox.on(p.width, p.height), Symbol: symbolBox.on(p.width, p.height), Legal: legalBox.on(p.width, p.height),
 	}
 }
 
@@ -182,3 +183,8 @@ func (p *pixels) colours() (mean, stddev [3]float64) {
 
 // String makes a skip readable in logs: "collector_code: code-absent".
 func (s Skip) String() string { return fmt.Sprintf("%s: %s", s.Extractor, s.Reason) }
+
+// TextHeight is the least height of a card's image, in pixels, at which its small
+// print can be read: a capital letter of the collector line is 1.5 mm high, and OCR
+// needs about nine pixels for it.
+const TextHeight = 600

@@ -8,15 +8,33 @@ import (
 	"github.com/corona10/goimagehash"
 )
 
-// hashes fills content and art-box hash. The content hash needs no extractor of
-// its own: it is computed to be compared with the listed one.
-func (e *Evidence) hashes(p *pixels) {
-	e.ContentPHash = perceptual(p.grey())
+// artbox hashes the illustration
+func (e *Evidence) artbox(p *pixels) {
 	if p.tooSmall() {
 		e.skip(ArtboxPHash, SkipTooSmall)
 		return
 	}
 	e.ArtboxPHash = perceptual(p.grey().SubImage(artBox.on(p.width, p.height)))
+}
+
+// symbol hashes the place of the set symbol, unless nothing is there
+func (e *Evidence) symbol(p *pixels) {
+	const least = 4 // difference of luma that noise does not reach
+	area := symbolBox.on(p.width, p.height)
+	darkest, lightest := uint8(255), uint8(0)
+	for y := area.Min.Y; y < area.Max.Y; y++ {
+		for _, v := range p.row(y)[area.Min.X:area.Max.X] {
+			darkest, lightest = min(darkest, v), max(lightest, v)
+		}
+	}
+	switch {
+	case p.tooSmall():
+		e.skip(SymbolRegion, SkipTooSmall)
+	case int(lightest)-int(darkest) < least:
+		e.skip(SymbolRegion, SkipSymbolFlat)
+	default:
+		e.SymbolPHash = perceptual(p.grey().SubImage(area))
+	}
 }
 
 // ContentPHash decodes data within DefaultLimits and returns its 64-bit
