@@ -55,6 +55,7 @@ var imports = map[string][]string{
 	"harness/pg/docker":       {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster"},
 	"harness/pg/embedded":     {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster", "harness/pg/local"},
 	"harness/pg/external":     {"harness/event", "harness/wait", "harness/pg"},
+	"harness/pg/choose":       {"harness/pg", "harness/pg/local", "harness/pg/docker", "harness/pg/embedded", "harness/pg/external"},
 	"harness/pg/pgtest":       {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster"},
 	"harness/proxy":           {"harness/event", "harness/wait"},
 	"harness/tap":             {"harness/event", "harness/wait"},
@@ -106,6 +107,7 @@ var libraries = map[string][]string{
 	"github.com/agext/levenshtein":                 {"faults/catalog", "scenarios", "cmd/deadwire"},
 	"github.com/cenkalti/backoff/v5":               {"pipeline/...", "harness/pg/..."},
 	"github.com/charmbracelet":                     {"harness/report/terminal"},
+	"github.com/containerd/errdefs":                {"harness/pg/docker"}, // what moby's client says, as data
 	"github.com/corona10/goimagehash":              {"pipeline/evidence"},
 	"github.com/elastic/go-seccomp-bpf":            {"harness/witness"},
 	"github.com/fergusstrange/embedded-postgres":   {"harness/pg/embedded"},
@@ -115,6 +117,7 @@ var libraries = map[string][]string{
 	"github.com/jackc/pgx/v5/pgproto3":             {"harness/tap"},
 	"github.com/jackc/tern/v2":                     {"pipeline/schema"},
 	"github.com/jstemmer/go-junit-report/v2/junit": {"harness/report/junit"},
+	"github.com/moby/moby":                         {"harness/pg/docker"},
 	"github.com/muesli/termenv":                    {"harness/report/terminal"},
 	"github.com/prometheus/client_golang":          {"scenarios/soak"},
 	"github.com/prometheus/procfs":                 {"harness/witness", "harness/subject", "faults/process", "scenarios/oracle"},

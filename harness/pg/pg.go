@@ -7,7 +7,8 @@ import (
 
 // Provider starts servers of one kind.
 type Provider interface {
-	// Name is the word for the kind in reports and flags: "local", "external".
+	// Name is the word for the kind in reports and flags: "local", "docker",
+	// "embedded", "external".
 	Name() string
 	// Available returns nil, or an error that says why no server can be had
 	// here and what mends it.
@@ -15,6 +16,13 @@ type Provider interface {
 	// Start returns a server that accepts sessions. Whatever it began before an
 	// error is taken back before it returns.
 	Start(ctx context.Context, cfg Config) (Server, error)
+}
+
+// Preparer is a Provider that may have to fetch something, such as an image,
+// before its first start. Start does it too; Prepare lets a caller do it early,
+// and tell from its error that the provider is of no use here.
+type Preparer interface {
+	Prepare(ctx context.Context) error
 }
 
 // Config says how a server is started. Only Dir is required.
@@ -30,6 +38,8 @@ type Config struct {
 type Owner interface {
 	OwnProcess(pid int) error
 	OwnDir(path string) error
+	// Own records a thing of another kind, such as a container.
+	Own(kind, value string) error
 }
 
 // LogEntry is one entry of the server's log. Text holds the message and, on
@@ -74,7 +84,8 @@ type Server interface {
 	Address() Address
 	// URL returns postgres://… for a database, with the password in it, over TCP.
 	URL(database string) string
-	// PID returns the postmaster's process id; 0 when the server is not ours.
+	// PID returns the postmaster's process id; 0 when the server is not ours. In
+	// a container it is the container's pid, and none of this system's.
 	PID() int
 	// Can returns nil, or a NotOursError that says why the power is lacking.
 	Can(Power) error

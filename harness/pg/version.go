@@ -10,6 +10,10 @@ import (
 // (FORCE) came with it.
 const MajorMin = 13
 
+// MajorMax is the newest major version that is tested. A newer one is tried as
+// if it were this one.
+const MajorMax = 18
+
 // Version is a PostgreSQL release.
 type Version struct {
 	Major int

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,12 @@ const HBA = `local all all scram-sha-256
 local replication all scram-sha-256
 host all all 127.0.0.1/32 scram-sha-256
 host replication all 127.0.0.1/32 scram-sha-256
+`
+
+// ContainerHBA is HBA for a server that is published from a network of its own,
+// where the other end is not loopback.
+const ContainerHBA = `local all all scram-sha-256
+host all all all scram-sha-256
 `
 
 // setting is one line of postgresql.conf. This table is the only place that
@@ -63,6 +70,7 @@ var table = [...]setting{
 type Place struct {
 	Port      int
 	SocketDir string
+	Listen    string // listen_addresses; "" = 127.0.0.1
 }
 
 // ReservedError says that a setting cannot be changed, since the harness relies on it.
@@ -85,7 +93,7 @@ func Conf(version pg.Version, place Place, own map[string]string) (string, error
 		}
 	}
 	for name, value := range map[string]string{
-		"listen_addresses": "127.0.0.1",
+		"listen_addresses": cmp.Or(place.Listen, "127.0.0.1"),
 		"port":             fmt.Sprint(place.Port),
 		// A list, in which a path with a comma has to stand in quotes.
 		"unix_socket_directories": `"` + strings.ReplaceAll(place.SocketDir, `"`, `""`) + `"`,

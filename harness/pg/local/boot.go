@@ -33,7 +33,7 @@ func (s *server) bootAnywhere(ctx context.Context) error {
 	var err error
 	for range bootTries {
 		var port int
-		if port, err = freePort(); err != nil {
+		if port, err = cluster.FreePort(); err != nil {
 			return err
 		}
 		if err = s.boot(ctx, port); !errors.Is(err, errPortTaken) {
@@ -52,7 +52,7 @@ func (s *server) bootAgain(ctx context.Context) error {
 			return err
 		}
 		err = wait.For(ctx, "port "+strconv.Itoa(port), func(context.Context) wait.Answer {
-			if free, err := portFree(port); err != nil || !free {
+			if free, err := cluster.PortFree(port); err != nil || !free {
 				return wait.NotYet("it is taken")
 			}
 			return wait.Done()
@@ -84,7 +84,7 @@ func (s *server) boot(ctx context.Context, port int) error {
 	}
 	err = s.awaitReady(ctx, p)
 	if err != nil && p.dead() {
-		if free, probeErr := portFree(port); probeErr == nil && !free {
+		if free, probeErr := cluster.PortFree(port); probeErr == nil && !free {
 			return errors.Join(errPortTaken, err)
 		}
 	}

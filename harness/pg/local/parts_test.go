@@ -108,15 +108,6 @@ func startServer(t *testing.T) *server {
 	return started.(*server)
 }
 
-func TestPortsAreOutsideTheKernelsRange(t *testing.T) {
-	t.Parallel()
-	for range 20 {
-		port, err := freePort()
-		assert.NilError(t, err)
-		assert.Assert(t, port >= portMin && port < ephemeralStart(), "port %d", port)
-	}
-}
-
 func TestHomeIsInsideTheGivenFolderWhenThatCanBe(t *testing.T) {
 	t.Parallel()
 	ourselves := &account{uid: os.Geteuid(), gid: os.Getegid()}

@@ -20,9 +20,22 @@ const patience = 2 * time.Minute
 // needs, which it cleans up with t.
 type Factory func(t *testing.T) pg.Provider
 
+// Option says in what a provider differs from the rest.
+type Option func(*suite)
+
+// Contained says that servers run in containers, where pids are none of this
+// system's and no address is loopback. left returns what there still is of a
+// server at an address: containers, volumes.
+func Contained(left func(*testing.T, pg.Address) []string) Option {
+	return func(s *suite) { s.left = left }
+}
+
 // Exercise runs the suite. The servers share one cache of initialised folders.
-func Exercise(t *testing.T, factory Factory) {
+func Exercise(t *testing.T, factory Factory, options ...Option) {
 	s := &suite{factory: factory, cache: t.TempDir()}
+	for _, option := range options {
+		option(s)
+	}
 	for name, test := range map[string]func(*suite, *testing.T){
 		"accepts sessions":             (*suite).acceptsSessions,
 		"applies settings":             (*suite).appliesSettings,
@@ -52,6 +65,7 @@ func Exercise(t *testing.T, factory Factory) {
 type suite struct {
 	factory Factory
 	cache   string
+	left    func(*testing.T, pg.Address) []string // nil: servers are processes of this system
 }
 
 // start returns a running server that is stopped with t, and what it logs.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/poll"
+
+	"deadwire/harness/pg"
 )
 
 // childrenOf returns the pids of a process's children, as ps sees them.
@@ -27,6 +29,21 @@ func childrenOf(pid int) []int {
 		}
 	}
 	return children
+}
+
+// awaitEnd waits until nothing of a server is left: its processes, or its container.
+func (s *suite) awaitEnd(t *testing.T, address pg.Address, pids ...int) {
+	t.Helper()
+	if s.left == nil {
+		awaitGone(t, pids...)
+		return
+	}
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if left := s.left(t, address); len(left) > 0 {
+			return poll.Continue("left: %v", left)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience))
 }
 
 // awaitGone waits until none of the processes exists.

@@ -1,4 +1,4 @@
-package local
+package cluster
 
 import (
 	"errors"
@@ -19,12 +19,12 @@ const (
 	portTries    = 100
 )
 
-// freePort returns a port on which nobody listens at this moment.
-func freePort() (int, error) {
+// FreePort returns a port on which nobody listens at this moment.
+func FreePort() (int, error) {
 	end := ephemeralStart()
 	for range portTries {
 		port := portMin + rand.IntN(end-portMin)
-		free, err := portFree(port)
+		free, err := PortFree(port)
 		if err != nil {
 			return 0, err
 		}
@@ -35,8 +35,8 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("find a free port: %d ports between %d and %d are taken", portTries, portMin, end)
 }
 
-// portFree tries to listen as PostgreSQL does, with SO_REUSEADDR.
-func portFree(port int) (bool, error) {
+// PortFree tries to listen as PostgreSQL does, with SO_REUSEADDR.
+func PortFree(port int) (bool, error) {
 	listener, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	switch {
 	case err == nil:
