@@ -50,6 +50,9 @@ type Config struct {
 	// Slots, MaxBatches, ThrottleRetries and ThrottleWait are those of dispatch.Config.
 	Slots, MaxBatches, ThrottleRetries int
 	ThrottleWait                       time.Duration
+	// Rate is in fetches per second over all processes that share the database; 0
+	// means the destination's own, and no pacing for one without.
+	Rate float64
 	// CrashesMax and PoisonAfter are those of dispatch.Config.
 	CrashesMax, PoisonAfter int
 	// WorkerArgs lead from our own program to its worker mode.
@@ -96,6 +99,8 @@ func (c Config) validate() error {
 		return &ConfigError{"workers", "must be between 1 and 1000"}
 	case c.Fetchers < 1 || c.Fetchers > 1000:
 		return &ConfigError{"fetchers", "must be between 1 and 1000"}
+	case c.Rate < 0:
+		return &ConfigError{"rate", "must not be negative"}
 	case c.RecycleAfter < 0:
 		return &ConfigError{"recycle-after", "must not be negative"}
 	case len(c.Run) > runMax:
@@ -145,9 +150,11 @@ func (c *Conveyor) Stream(ctx context.Context) (summary dispatch.Summary, err er
 }
 
 func (c *Conveyor) streamOn(ctx context.Context, coordinator *session.Session) (dispatch.Summary, error) {
-	fetcher := fetch.New(fetch.Config{Fetchers: c.cfg.Fetchers})
+	pace := c.paced()
+	defer pace.close(ctx)
+	fetcher := fetch.New(fetch.Config{Fetchers: c.cfg.Fetchers, Admit: pace.admit})
 	defer fetcher.Close()
-	stageC := &extractor{conveyor: c, fetcher: fetcher, session: coordinator}
+	stageC := &extractor{conveyor: c, fetcher: fetcher, pace: pace, session: coordinator}
 	defer stageC.close(ctx)
 	return dispatch.New(c.dispatchConfig(), coordinator, stageC).Stream(ctx)
 }

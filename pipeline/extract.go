@@ -18,6 +18,7 @@ import (
 type extractor struct {
 	conveyor *Conveyor
 	fetcher  *fetch.Fetcher
+	pace     *pace
 	session  *session.Session
 	pool     *worker.Pool
 }
@@ -108,6 +109,7 @@ func (s *stageC) jobs(ctx context.Context) iter.Seq[worker.Job] {
 		for result := range s.fetcher.All(ctx, s.requests()) {
 			card := s.cards[next]
 			next++
+			s.pace.observe(result.Status)
 			if result.Outcome != fetch.Fetched {
 				if !s.missed(card, result) {
 					return

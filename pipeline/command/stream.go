@@ -36,6 +36,7 @@ func (a *app) stream() *cobra.Command {
 	flags.IntVar(&cfg.Fetchers, "fetchers", 6, "fetches at a time")
 	flags.IntVar(&cfg.Slots, "slots", 6, "dispatches at a time in this database")
 	flags.IntVar(&cfg.MaxBatches, "max-batches", 0, "end after so many batches; 0: no bound")
+	flags.Float64Var(&cfg.Rate, "rate", 0, "fetches per second, over all processes on this database; 0: the source's own limit")
 	flags.IntVar(&cfg.CrashesMax, "crashes-max", 0, "batches ended by a worker's death to outlive; 0: end at the first")
 	flags.IntVar(&cfg.PoisonAfter, "poison-after", 3, "workers that a card may kill in a row before it is parked")
 	flags.IntVar(&cfg.ThrottleRetries, "throttle-retries", 20, "consecutive refusals of a slot to sit out")

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 
@@ -24,19 +25,29 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("scope %q is held by another stream (backend pid %d, %s)", e.Scope, e.PID, e.Application)
 }
 
+// scopeTries bounds how often a scope is asked for whose holder was just leaving.
+const scopeTries = 3
+
 // LockScope takes the named scope for the life of this session, or returns a
 // HeldError at once. The lock is the server's: it ends with the session, whatever
-// ends that.
+// ends that. A holder that is gone by the time it is looked up was only leaving, so
+// the scope is asked for again.
 func (s *Session) LockScope(ctx context.Context, scope string) error {
 	key := scopeKey(scope)
-	taken, err := Value[bool](ctx, s, schema.ScopeLock, schema.ScopeNamespace, key)
-	if err != nil {
-		return fmt.Errorf("scope-lock: %w", err)
+	for try := 1; ; try++ {
+		taken, err := Value[bool](ctx, s, schema.ScopeLock, schema.ScopeNamespace, key)
+		if err != nil {
+			return fmt.Errorf("scope-lock: %w", err)
+		}
+		if taken {
+			return nil
+		}
+		err = s.scopeHolder(ctx, scope, key)
+		held, known := errors.AsType[*HeldError](err)
+		if !known || held.PID != 0 || try == scopeTries {
+			return err
+		}
 	}
-	if taken {
-		return nil
-	}
-	return s.scopeHolder(ctx, scope, key)
 }
 
 func (s *Session) scopeHolder(ctx context.Context, scope string, key int32) error {
