@@ -33,6 +33,7 @@ type jobArgs struct {
 	MD5     string        `json:"md5"`
 	DPI     int           `json:"dpi"`
 	Latency time.Duration `json:"latency"`
+	Stored  bool          `json:"stored"` // evidence of some version is there
 }
 
 // jobReply says what became of a card: "" when its evidence was stored, else a
@@ -48,6 +49,7 @@ type computer struct {
 	run     string
 	number  int
 	session *session.Session
+	text    *readers // nil: no text can be read here
 }
 
 // ServeWorker is the worker mode: it answers jobs on stdin until stdin ends, logs to
@@ -68,6 +70,7 @@ func (c *computer) Init(ctx context.Context, number int, setup []byte) error {
 	if err != nil {
 		return err
 	}
+	c.text = newReaders(c.lexicon)
 	c.log = c.log.With("run", s.Run, "worker", number, "pid", os.Getpid(), "backend_pid", c.session.BackendPID())
 	c.log.Info("worker ready")
 	return nil
@@ -136,7 +139,7 @@ func (c *computer) card(ctx context.Context, args jobArgs, image []byte) (jobRep
 	if args.MD5 != "" && hex.EncodeToString(sum[:]) != args.MD5 {
 		return jobReply{Skip: dispatch.WrongImage}, nil
 	}
-	found, err := evidence.Extract(ctx, evidence.Input{Data: image, DPI: args.DPI, Latency: args.Latency})
+	found, err := c.extract(ctx, args, image)
 	_, damaged := errors.AsType[*evidence.DecodeError](err)
 	switch {
 	case damaged && args.MD5 == "":

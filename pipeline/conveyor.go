@@ -13,7 +13,6 @@ import (
 
 	"deadwire/pipeline/catalogue"
 	"deadwire/pipeline/dispatch"
-	"deadwire/pipeline/evidence"
 	"deadwire/pipeline/fetch"
 	"deadwire/pipeline/session"
 	"deadwire/pipeline/worker"
@@ -164,7 +163,7 @@ func (c *Conveyor) dispatchConfig() dispatch.Config {
 		Run: c.cfg.Run, Attempt: strconv.FormatInt(time.Now().UnixMicro(), 36), Scope: c.cfg.Scope, Revision: revision(),
 		Batch: c.cfg.Batch, Slots: c.cfg.Slots, MaxBatches: c.cfg.MaxBatches,
 		ThrottleRetries: c.cfg.ThrottleRetries, ThrottleWait: c.cfg.ThrottleWait,
-		CrashesMax: c.cfg.CrashesMax, PoisonAfter: c.cfg.PoisonAfter, Versions: evidence.Versions(), Sessions: c.cfg.Database, Log: c.log,
+		CrashesMax: c.cfg.CrashesMax, PoisonAfter: c.cfg.PoisonAfter, Versions: Manifest(), Sessions: c.cfg.Database, Log: c.log,
 	}
 }
 

@@ -124,7 +124,7 @@ func (s *stageC) jobs(ctx context.Context) iter.Seq[worker.Job] {
 }
 
 func (s *stageC) job(card dispatch.Card, result fetch.Result) worker.Job {
-	args, err := json.Marshal(jobArgs{Card: card.ID, PHash: card.ContentPhash, MD5: card.MD5, DPI: card.DPI, Latency: result.Latency})
+	args, err := json.Marshal(jobArgs{Card: card.ID, PHash: card.ContentPhash, MD5: card.MD5, DPI: card.DPI, Latency: result.Latency, Stored: card.Stored})
 	if err != nil {
 		panic(err) // a struct of numbers and a string always marshals
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"deadwire/pipeline/evidence"
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
 )
@@ -50,7 +49,7 @@ type Run struct {
 // ReadStatus reads the state of the work.
 func ReadStatus(ctx context.Context, database session.Config) (status Status, err error) {
 	err = within(ctx, database, "status", func(s *session.Session) error {
-		totals, err := session.Rows[Totals](ctx, s, schema.StatusCounts, evidence.Versions())
+		totals, err := session.Rows[Totals](ctx, s, schema.StatusCounts, Manifest())
 		if err != nil {
 			return fmt.Errorf("status: %w", err)
 		}

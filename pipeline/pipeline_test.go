@@ -85,12 +85,18 @@ func setup(t *testing.T) *rig {
 // card is a job on the first card, and its image.
 func (r *rig) card() (jobArgs, []byte) {
 	r.t.Helper()
+	return r.cardOf("")
+}
+
+// cardOf is a job on a card, by its identifier.
+func (r *rig) cardOf(identifier string) (jobArgs, []byte) {
+	r.t.Helper()
 	type row struct {
 		ID, PHash int64
 		MD5, File string
 	}
 	rows, err := session.Tuples[row](r.t.Context(), r.handler.session,
-		"select id, content_phash, trim(md5_checksum), file from card order by id limit 1")
+		"select id, content_phash, trim(md5_checksum), file from card where identifier = $1 or $1 = '' order by id limit 1", identifier)
 	assert.NilError(r.t, err)
 	image, err := os.ReadFile(filepath.Join(r.folder, rows[0].File))
 	assert.NilError(r.t, err)

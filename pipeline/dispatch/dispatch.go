@@ -46,6 +46,7 @@ type Card struct {
 	NeedsExtraction bool
 	NeedsDecision   bool
 	NeedsParking    bool
+	Stored          bool // evidence of some version is there, and parts of it may be current
 }
 
 // Skip is a card that Stage C could not extract, and why.

@@ -207,6 +207,7 @@ type selectedRow struct {
 	NeedsExtraction bool
 	NeedsDecision   bool
 	NeedsParking    bool
+	Stored          bool
 }
 
 func (r selectedRow) card() Card { return Card(r) }

@@ -29,9 +29,7 @@ func NewLexicon(printings iter.Seq[Printing]) *Lexicon {
 	l := &Lexicon{sets: map[string]string{}, codes: map[string]bool{}, byFold: map[string]int32{}, artistOf: map[string]int32{}}
 	for p := range printings {
 		l.addSet(strings.ToLower(p.SetCode))
-		if artist := l.addArtist(p.Artist); artist >= 0 {
-			l.artistOf[slot(p.SetCode, p.Number)] = artist
-		}
+		l.artistOf[slot(p.SetCode, p.Number)] = l.addArtist(p.Artist) // -1: unknown
 	}
 	return l
 }
@@ -82,15 +80,16 @@ func (l *Lexicon) set(word string) (code string, known bool) {
 // vague says whether the lexicon knows no sets, so that any code may exist
 func (l *Lexicon) vague() bool { return l == nil || len(l.codes) == 0 }
 
-// artist returns the artist of a slot, "" when that is unknown
-func (l *Lexicon) artist(set, number string) string {
+// artist returns the artist of a slot, and whether the slot exists
+func (l *Lexicon) artist(set, number string) (name string, listed bool) {
 	if l == nil {
-		return ""
+		return "", false
 	}
-	if at, ok := l.artistOf[slot(set, number)]; ok {
-		return l.artists[at]
+	at, listed := l.artistOf[slot(set, number)]
+	if !listed || at < 0 {
+		return "", listed
 	}
-	return ""
+	return l.artists[at], true
 }
 
 // foldCode makes codes equal that differ only in what an engine confuses

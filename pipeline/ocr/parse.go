@@ -10,41 +10,50 @@ import (
 // line is what one reading of the collector line says
 type line struct {
 	set, number string
+	total       int  // the set's size as printed; 0: none
 	known       bool // the set code exists, or none was read
 }
 
 // The forms in which sets print a number: with the set's size, after a rarity
 // letter, alone. A digit may have been read as a letter that looks like it.
 var numberForms = []*regexp.Regexp{
-	regexp.MustCompile(`(?:^|[^0-9A-Za-z])([0-9OoIl|SBZ]{1,5})([a-z])?\s?/\s?[0-9OoIl|SBZ]{2,5}`),
-	regexp.MustCompile(`(?:^|[^0-9A-Za-z])[CURMLSTPB]\s+([0-9OoIl|SBZ]{3,5})([a-z])?(?:$|[^0-9A-Za-z/])`),
-	regexp.MustCompile(`(?:^|[^0-9A-Za-z/])([0-9]{1,5})([a-z])?(?:$|[^0-9A-Za-z/])`),
+	regexp.MustCompile(`(?:^|[^0-9A-Za-z])([0-9OoQ@Il|SBZ]{1,5})([a-z])?\s?/\s?([0-9OoQ@Il|SBZ]{2,5})`),
+	regexp.MustCompile(`(?:^|[^0-9A-Za-z])[CURMLSTPB]\s+([0-9OoQ@Il|SBZ]{3,5}?)([a-z])?()(?:$|[^0-9A-Za-z/])`),
+	regexp.MustCompile(`(?:^|[^0-9A-Za-z/])([0-9]{1,5})([a-z])?()(?:$|[^0-9A-Za-z/])`),
 }
 
 var (
-	asDigits = strings.NewReplacer("O", "0", "o", "0", "I", "1", "l", "1", "|", "1", "S", "5", "B", "8", "Z", "2")
+	asDigits = strings.NewReplacer("O", "0", "o", "0", "Q", "0", "@", "0", "I", "1", "l", "1", "|", "1", "S", "5", "B", "8", "Z", "2")
 	language = regexp.MustCompile(`^(.*[A-Za-z0-9])\s*[^A-Za-z0-9]*\s*\b?(EN|DE|FR|IT|ES|PT|JA|JP|KO|RU|CS|CT|PH|SP)\W*$`)
 	words    = regexp.MustCompile(`[A-Za-z0-9]+`)
 )
 
 // parseLine finds set code and number in the text of the collector line.
 func parseLine(text string, lexicon *Lexicon) line {
-	found := line{number: parseNumber(text)}
+	var found line
+	found.number, found.total = parseNumber(text)
 	found.set, found.known = parseSet(text, lexicon)
 	return found
 }
 
-func parseNumber(text string) string {
+func parseNumber(text string) (number string, total int) {
 	for _, form := range numberForms {
 		m := form.FindStringSubmatch(text)
 		if m == nil || !strings.ContainsAny(m[1], "0123456789") {
 			continue
 		}
 		if digits := strings.TrimLeft(asDigits.Replace(m[1]), "0"); digits != "" {
-			return digits + m[2]
+			total, _ = strconv.Atoi(asDigits.Replace(m[3])) // digits, or nothing
+			return digits + m[2], total
 		}
 	}
-	return ""
+	return "", 0
+}
+
+// impossible says whether the number is beyond the set's printed size
+func (l line) impossible() bool {
+	n, err := strconv.Atoi(strings.TrimRight(l.number, "abcdefghijklmnopqrstuvwxyz"))
+	return err == nil && l.total > 0 && n > l.total
 }
 
 // parseSet prefers the word before a language code, which only modern cards

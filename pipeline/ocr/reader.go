@@ -47,30 +47,33 @@ const (
 	otherLines = 2
 )
 
-// ReadText reads a page. One call of the engine does for most cards.
+// ReadText reads a page. One call of the engine does for most cards: collector line
+// in two variants, and the legal strip, which bears the artist of most cards too. The
+// second call has what the first left open: the other variants, and the artist's
+// region, which is large and mostly rules text.
 func (r *Reader) ReadText(ctx context.Context, page evidence.Page) evidence.Text {
 	grey := crop(page.Grey, page.Crops.CollectorLine, firstTier)
-	texts, err := r.Engine.read(ctx, []*image.Gray{
-		grey, twoTone(grey),
-		crop(page.Grey, page.Crops.Artist, otherLines), crop(page.Grey, page.Crops.Legal, otherLines),
-	})
+	texts, err := r.Engine.read(ctx, []*image.Gray{grey, twoTone(grey), crop(page.Grey, page.Crops.Legal, otherLines)})
 	if err != nil {
 		return failure(err)
 	}
-	found := evidence.Text{Artist: strings.TrimSpace(texts[2]), Legal: strings.TrimSpace(texts[3])}
-	found.ArtistName, found.ArtistAnchor = parseArtist(found.Artist, r.Lexicon)
-	if found.ArtistName == "" { // the narrower crop sometimes reads what the wider one lost
-		if name, anchored := parseArtist(found.Legal, r.Lexicon); name != "" {
-			found.ArtistName, found.ArtistAnchor = name, found.ArtistAnchor || anchored
-		}
-	}
+	found := evidence.Text{Legal: strings.TrimSpace(texts[2])}
 	found.Year = parseYear(found.Legal)
+	setArtist(&found, texts[2], r.Lexicon)
 	l := ladder{reader: r, artist: found.ArtistName}
 	l.show(texts[:2])
-	if l.wantsMore() {
-		texts, err = r.Engine.read(ctx, secondPages(page))
-		if err != nil {
+	more := l.pages(page)
+	if found.ArtistName == "" {
+		more = append(more, crop(page.Grey, page.Crops.Artist, otherLines))
+	}
+	if len(more) > 0 {
+		if texts, err = r.Engine.read(ctx, more); err != nil {
 			return failure(err)
+		}
+		if found.ArtistName == "" {
+			last := len(texts) - 1
+			setArtist(&found, texts[last], r.Lexicon)
+			l.artist, texts = found.ArtistName, texts[:last]
 		}
 		l.show(texts)
 	}
@@ -79,7 +82,18 @@ func (r *Reader) ReadText(ctx context.Context, page evidence.Page) evidence.Text
 	return found
 }
 
-func secondPages(page evidence.Page) []*image.Gray {
+// setArtist keeps an anchor that was seen even where no name followed
+func setArtist(found *evidence.Text, text string, lexicon *Lexicon) {
+	name, anchored := parseArtist(text, lexicon)
+	found.Artist, found.ArtistName = strings.TrimSpace(text), name
+	found.ArtistAnchor = found.ArtistAnchor || anchored
+}
+
+// pages are those of the second tier, none when it could not help
+func (l *ladder) pages(page evidence.Page) []*image.Gray {
+	if !l.wantsMore() {
+		return nil
+	}
 	large := crop(page.Grey, page.Crops.CollectorLine, secondTier)
 	return []*image.Gray{large, twoTone(large), stretched(large), bolder(large)}
 }
@@ -104,6 +118,7 @@ type verdict int
 const (
 	confirmed    verdict = iota // the artist of that set and number is the one that was read
 	accepted                    // nothing speaks against it
+	unlisted                    // the set exists, but has no such number
 	contradicted                // that set and number is another artist's
 	invalid                     // no such set
 	incomplete                  // no number
@@ -119,28 +134,50 @@ type ladder struct {
 func (l *ladder) show(texts []string) {
 	for _, text := range texts {
 		text = strings.TrimSpace(text)
-		found := reading{text: text, line: parseLine(text, l.reader.Lexicon)}
-		found.verdict = l.judge(found.line)
-		l.readings = append(l.readings, found)
+		l.readings = append(l.readings, l.judged(text))
 	}
 }
 
+func (l *ladder) judged(text string) reading {
+	r := reading{text: text, line: parseLine(text, l.reader.Lexicon)}
+	r.verdict = l.judge(r.line)
+	return l.mend(r)
+}
+
 func (l *ladder) judge(found line) verdict {
-	owner := ""
-	if found.set != "" {
-		owner = l.reader.Lexicon.artist(found.set, found.number)
-	}
+	owner, listed := l.reader.Lexicon.artist(found.set, found.number)
 	switch {
 	case found.number == "":
 		return incomplete
 	case !found.known:
 		return invalid
+	case found.set == "" || l.reader.Lexicon.vague():
+		return accepted
+	case !listed:
+		return unlisted
 	case owner == "" || l.artist == "":
 		return accepted
 	case owner == l.artist:
 		return confirmed
 	}
 	return contradicted
+}
+
+// mend tries what an unlisted number is when its padding was misread: a slashed
+// zero looks like a nine. Only a slot that the artist confirms is believed; else a
+// number beyond the set's printed size is none.
+func (l *ladder) mend(r reading) reading {
+	for number := r.number; r.verdict == unlisted && len(number) > 1 && strings.Contains("689", number[:1]); {
+		number = strings.TrimLeft(number[1:], "0")
+		mended := line{set: r.set, number: number, known: true}
+		if l.judge(mended) == confirmed {
+			return reading{text: r.text, line: mended, verdict: confirmed}
+		}
+	}
+	if r.verdict == unlisted && r.impossible() {
+		r.line, r.verdict = line{known: true}, incomplete
+	}
+	return r
 }
 
 // wantsMore says whether the second tier could help: not when a reading is
@@ -150,7 +187,7 @@ func (l *ladder) wantsMore() bool {
 	if a.verdict == confirmed || b.verdict == confirmed {
 		return false
 	}
-	if a.verdict == accepted && b.verdict == accepted && a.line == b.line && a.set != "" {
+	if a.verdict == accepted && b.verdict == accepted && a.set == b.set && a.number == b.number && a.set != "" {
 		return false
 	}
 	plain := a.text != "" && b.text != "" && !strings.ContainsAny(a.text+b.text, "0123456789")
@@ -161,10 +198,13 @@ func (l *ladder) wantsMore() bool {
 // one with a set code, then the first.
 func (l *ladder) decide(found *evidence.Text) {
 	best, votes := -1, 0
+	for i, r := range l.readings { // the artist may have been found since
+		l.readings[i] = l.judged(r.text)
+	}
 	for i, r := range l.readings {
 		n := 0
 		for _, other := range l.readings {
-			if other.line == r.line {
+			if other.set == r.set && other.number == r.number {
 				n++
 			}
 		}
@@ -177,7 +217,7 @@ func (l *ladder) decide(found *evidence.Text) {
 	}
 	r := l.readings[best]
 	found.Collector, found.SetCode, found.Number = r.text, r.set, r.number
-	found.Accepted = r.verdict <= accepted
+	found.Accepted = r.verdict <= unlisted
 	if r.number == "" {
 		found.SetCode = ""
 	}

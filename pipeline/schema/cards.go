@@ -25,13 +25,14 @@ with chunk as (
     exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
       or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
         and l.skip_reason <> 'no-evidence') as decided,
+    exists (select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored,
     ` + votable + ` as votable, coalesce(a.attempts >= $5, false) as poison, a.parked_at
   from chunk c left join stage_c_attempt a on a.card_id = c.id and a.content_hash = c.content_phash
 )
 select id, identifier, file, dpi, coalesce(trim(md5_checksum), '') as md5, content_phash,
   not extracted and not poison as needs_extraction,
   extracted and votable and not decided as needs_decision,
-  not extracted and poison and parked_at is null as needs_parking
+  not extracted and poison and parked_at is null as needs_parking, stored
 from judged order by id`
 
 	// Partition returns the cards of the batch whose image (by md5) already got a
