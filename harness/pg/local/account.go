@@ -105,3 +105,19 @@ func (a *account) mayEnter(info fs.FileInfo) bool {
 	}
 	return info.Mode()&need != 0
 }
+
+// RunsAs returns as whom server processes run, for those who make folders for
+// them: nil when it is ourselves. Its error says why no such user can be had.
+func RunsAs() (*syscall.Credential, error) {
+	as, err := chooseAccount()
+	if err != nil {
+		return nil, err
+	}
+	return as.credential(), nil
+}
+
+// Reaches reports whether server processes may enter a folder and all above it.
+func Reaches(dir string) bool {
+	as, err := chooseAccount()
+	return err == nil && as.reaches(dir)
+}
