@@ -16,6 +16,9 @@ const (
 	// exitWindow: the kernel sends the FIN while the process is still exiting; the
 	// exit is reported after it, sooner than this even on a busy machine.
 	exitWindow = 3 * time.Second
+	// healEcho: Toxiproxy closes the connections that it had silenced when the
+	// fault is healed, and the taps see those FINs a moment later.
+	healEcho = 2 * time.Second
 	// finLag: how much later than the report of an exit a tap may see the FIN that
 	// the exit caused. Loopback takes microseconds, a busy machine milliseconds.
 	finLag = 50 * time.Millisecond
@@ -152,7 +155,7 @@ func (h *history) active(name string, at time.Duration) *event.Event {
 	var first *event.Event
 	for id, fault := range h.faults {
 		healedAt, healed := h.healed[id]
-		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at)
+		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt+healEcho >= at)
 		if lasts && (first == nil || fault.Seq < first.Seq) {
 			first = &fault
 		}

@@ -6,6 +6,7 @@ fixed:  it connects when it is a daemon.
 """
 
 import os
+import select
 import sys
 
 import psycopg2
@@ -38,10 +39,9 @@ def main(mode):
     if os.fork() > 0:
         os._exit(0)
     # The daemon may begin when the first process, which it no longer knows, is gone.
-    first = int(os.environ["DAEMON_FIRST"])
+    # Opened before it is told to go on: afterwards it may be gone already.
+    handle = os.pidfd_open(int(os.environ["DAEMON_FIRST"]))
     os.write(tell, b".")
-    handle = os.pidfd_open(first)
-    import select
     select.select([handle], [], [])
     serve(connection or connect())
 
