@@ -155,7 +155,10 @@ func (h *history) active(name string, at time.Duration) *event.Event {
 	var first *event.Event
 	for id, fault := range h.faults {
 		healedAt, healed := h.healed[id]
-		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt+healEcho >= at)
+		if name == "network.blackhole" {
+			healedAt += healEcho
+		}
+		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at)
 		if lasts && (first == nil || fault.Seq < first.Seq) {
 			first = &fault
 		}
