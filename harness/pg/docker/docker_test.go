@@ -1,7 +1,6 @@
 package docker
 
 import (
-	"context"
 	"os"
 	"strconv"
 	"testing"
@@ -55,23 +54,4 @@ func list(t *testing.T, filters client.Filters) []string {
 		names = append(names, item.Names...)
 	}
 	return names
-}
-
-func volumes(t *testing.T) int {
-	t.Helper()
-	c, err := connect(t.Context())
-	assert.NilError(t, err)
-	defer func() { assert.Check(t, c.Close()) }()
-	found, err := c.VolumeList(t.Context(), client.VolumeListOptions{})
-	assert.NilError(t, err)
-	return len(found.Items)
-}
-
-func start(t *testing.T, p *Provider, cfg pg.Config) *server {
-	t.Helper()
-	cfg.Dir = t.TempDir()
-	started, err := p.Start(t.Context(), cfg)
-	assert.NilError(t, err)
-	t.Cleanup(func() { assert.Check(t, started.Stop(context.Background())) })
-	return started.(*server)
 }

@@ -118,6 +118,7 @@ func noReaper(ctx context.Context) string {
 		return "true"
 	}
 	defer func() { _ = c.Close() }()
+	//lint:ignore SA1019 no other name for the image is exported
 	if _, err := c.ImageInspect(ctx, testcontainers.ReaperDefaultImage); err != nil {
 		return "true"
 	}
