@@ -1,4 +1,5 @@
-// Command dev runs the developer's tasks: check, test, race, bench, fetch-postgres. It owns
+// Command dev runs the developer's tasks: check, test, race, bench,
+// fetch-postgres, trials. It owns
 // how they are started, in Go instead of a Makefile; what they judge belongs to
 // the tools and packages themselves. .ci/run is authoritative for what must
 // pass before a change is done.
@@ -15,9 +16,16 @@ import (
 
 	// Chosen because both mains use it, so that help and flags read alike.
 	"github.com/spf13/cobra"
+
+	"deadwire/harness/witness"
 )
 
-func main() { os.Exit(run()) }
+func main() {
+	if code, launched := witness.Main(); launched {
+		os.Exit(code)
+	}
+	os.Exit(run())
+}
 
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -28,7 +36,7 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand())
+	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), trialsCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong

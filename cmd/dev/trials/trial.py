@@ -1,0 +1,163 @@
+# One trial: argv is shape, pause before the act, pause after it, in microseconds.
+# It confesses on standard output: "opener PID", "actor PID".
+import os
+import socket
+import sys
+import time
+
+import psycopg2
+
+SHAPE, BEFORE, AFTER = sys.argv[1], int(sys.argv[2]) / 1e6, int(sys.argv[3]) / 1e6
+X, S = b"X\0\0\0\4", b"S\0\0\0\4"
+
+
+def say(role):
+    os.write(1, f"{role} {os.getpid()}\n".encode())
+
+
+def connect():
+    connection = psycopg2.connect(os.environ["DATABASE_URL"])
+    connection.autocommit = True
+    return connection
+
+
+def ask(connection):
+    cursor = connection.cursor()
+    cursor.execute("select 42")
+    return cursor.fetchone()
+
+
+def descend(depth, act):
+    """Runs act in a descendant of that depth and waits for it."""
+    pid = os.fork()
+    if pid > 0:
+        os.waitpid(pid, 0)
+        return
+    if depth > 1:
+        descend(depth - 1, act)
+        os._exit(0)
+    time.sleep(BEFORE)
+    act()
+    time.sleep(AFTER)
+    os._exit(0)
+
+
+def guilty(act):
+    def acts():
+        say("actor")
+        act()
+    return acts
+
+
+def use_own():
+    connection = connect()
+    ask(connection)
+    connection.close()
+
+
+def raw(*pieces):
+    return lambda: [os.write(connection.fileno(), piece) for piece in pieces]
+
+
+def passed(pair):
+    """Receives the descriptor by a socket, as pools of processes do."""
+    _, fds, _, _ = socket.recv_fds(pair, 16, 1)
+    say("actor")
+    os.write(fds[0], X)
+
+
+connection = connect()
+say("opener")
+ask(connection)
+time.sleep(BEFORE)
+
+if SHAPE == "child-close":
+    descend(1, guilty(connection.close))
+elif SHAPE == "grandchild-close":
+    descend(3, guilty(connection.close))
+elif SHAPE == "glued":
+    descend(1, guilty(raw(S + X)))
+elif SHAPE == "pieces":
+    descend(1, guilty(raw(X[:2], X[2:])))
+elif SHAPE == "vector":
+    descend(1, guilty(lambda: os.writev(connection.fileno(), [X[:1], X[1:4], X[4:]])))
+elif SHAPE == "shutdown":
+    descend(1, guilty(lambda: socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)))
+elif SHAPE == "one-of-many":
+    crowd = []
+    for n in range(5):
+        pid = os.fork()
+        if pid == 0:
+            time.sleep(BEFORE * n)
+            if n == int(sys.argv[2]) % 5:
+                say("actor")
+                connection.close()
+            time.sleep(AFTER)
+            os._exit(0)
+        crowd.append(pid)
+    for pid in crowd:
+        os.waitpid(pid, 0)
+elif SHAPE == "passed":
+    ours, theirs = socket.socketpair()
+    pid = os.fork()
+    if pid == 0:
+        os.close(connection.fileno())
+        passed(theirs)
+        os._exit(0)
+    socket.send_fds(ours, [b"."], [connection.fileno()])
+    os.waitpid(pid, 0)
+elif SHAPE == "shared":
+    descend(1, guilty(lambda: ask(connection)))
+    ask(connection)
+elif SHAPE == "opener-left":
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(told, 1)
+        time.sleep(AFTER)
+        ask(connection)
+        os._exit(0)
+    say("actor")
+    connection.close()
+    os.write(tell, b".")
+    os.waitpid(pid, 0)
+    sys.exit(0)
+elif SHAPE == "held":
+    if os.fork() == 0:
+        time.sleep(0.2 + AFTER)
+        say("actor")
+        os._exit(0)
+    os._exit(0)
+# from here on nothing is wrong
+elif SHAPE == "forget":
+    descend(2, lambda: None)
+elif SHAPE == "own":
+    descend(1, use_own)
+elif SHAPE == "reconnect":
+    for _ in range(5):
+        connection.close()
+        connection = connect()
+        ask(connection)
+elif SHAPE == "program":
+    import subprocess
+    subprocess.run(["/bin/true"], check=True)
+elif SHAPE == "left-open":
+    sys.exit(0)
+elif SHAPE == "handed-over":
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.read(told, 1)
+        time.sleep(AFTER)
+        os.write(connection.fileno(), X)
+        os._exit(0)
+    os.close(connection.fileno())
+    os.write(tell, b".")
+    os.waitpid(pid, 0)
+    os._exit(0)
+
+try:
+    ask(connection)
+    connection.close()
+except psycopg2.Error:
+    sys.exit(1)
