@@ -34,7 +34,7 @@ var imports = map[string][]string{
 	"pipeline/cardgen":           {"pipeline/catalogue", "pipeline/evidence"},
 	"pipeline/ocr":               {"pipeline/evidence"},
 	"pipeline/worker":            {"pipeline/frame", "pipeline/evidence"},
-	"pipeline/reference":         {"pipeline/schema", "pipeline/session"},
+	"pipeline/reference":         {"pipeline/deduce", "pipeline/schema", "pipeline/session"},
 	"pipeline/catalogue":         {"pipeline/evidence", "pipeline/fetch", "pipeline/schema", "pipeline/session"},
 	"pipeline/limits":            {"pipeline/schema", "pipeline/session"},
 	"pipeline/fetch":             {"pipeline/..."},
