@@ -86,7 +86,7 @@ func stage(ctx context.Context, s *session.Session, cards iter.Seq2[card, error]
 func copyRows(ctx context.Context, s *session.Session, rows [][]any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	_, err := s.Raw().CopyFrom(ctx, pgx.Identifier{schema.ReferenceIncoming}, schema.ReferenceColumns(), pgx.CopyFromRows(rows))
+	_, err := s.Raw().CopyFrom(ctx, pgx.Identifier{schema.ReferenceTable()}, schema.ReferenceColumns(), pgx.CopyFromRows(rows))
 	if err != nil {
 		return fmt.Errorf("copy printings: %w", err)
 	}

@@ -1,7 +1,9 @@
 package schema
 
-// ReferenceIncoming is the staging table of an import, which only its session sees.
-const ReferenceIncoming = "incoming_printing"
+const referenceIncoming = "incoming_printing"
+
+// ReferenceTable is the staging table of an import, which only its session sees.
+func ReferenceTable() string { return referenceIncoming }
 
 // ReferenceColumns are the columns of the staging table, in order.
 func ReferenceColumns() []string {
@@ -25,12 +27,12 @@ const (
 const (
 	// ReferenceStage makes the staging table.
 	ReferenceStage = `/* conveyor:reference-stage */
-create temp table ` + ReferenceIncoming + ` (identifier uuid, canonical_id uuid, name text, normal_name text, set_code text,
+create temp table ` + referenceIncoming + ` (identifier uuid, canonical_id uuid, name text, normal_name text, set_code text,
   collector_number text, artist text, border_color text, frame text, released_at date, illustration_id uuid, layout text,
   lang text, art_crop_url text, face_illustrations jsonb, front_name text, back_name text)`
 
 	// ReferenceAnalyze tells the planner how much was staged.
-	ReferenceAnalyze = `/* conveyor:reference-analyze */ analyze ` + ReferenceIncoming
+	ReferenceAnalyze = `/* conveyor:reference-analyze */ analyze ` + referenceIncoming
 
 	// ReferenceLock makes two imports take turns.
 	ReferenceLock = `/* conveyor:reference-lock */ lock table reference_vintage in exclusive mode`
@@ -42,7 +44,7 @@ create temp table ` + ReferenceIncoming + ` (identifier uuid, canonical_id uuid,
 	// is not listed gives its slot up when it is another's now.
 	ReferenceDiff = `/* conveyor:reference-diff */
 with once as (
-  select distinct on (identifier) * from ` + ReferenceIncoming + ` order by identifier, set_code, collector_number
+  select distinct on (identifier) * from ` + referenceIncoming + ` order by identifier, set_code, collector_number
 ), ranked as (
   select i.*, p.id as own, row_number() over (partition by i.set_code, i.collector_number
     order by (i.lang = 'en') desc, (p.id is not null) desc, i.identifier) as rank
@@ -70,7 +72,7 @@ select (select count(*) from chosen) as printings, (select count(*) from inserte
 
 	// ReferencePairs returns the names of staged two-faced cards.
 	ReferencePairs = `/* conveyor:reference-pairs */
-select distinct on (front_name) front_name, back_name from ` + ReferenceIncoming + `
+select distinct on (front_name) front_name, back_name from ` + referenceIncoming + `
 where front_name is not null and back_name is not null order by front_name, back_name`
 
 	// ReferencePairsStore takes a JSON array of pairs.
