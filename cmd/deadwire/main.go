@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"deadwire/harness/pg"
+	"deadwire/harness/pg/embedded"
 	"deadwire/harness/rundir"
 	"deadwire/harness/verdict"
 	"deadwire/harness/witness"
@@ -25,6 +26,9 @@ const Version = "0.1.0"
 
 func main() {
 	if code, launched := witness.Main(); launched {
+		os.Exit(code)
+	}
+	if code, fetching := embedded.Main(); fetching {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == conveyorName {

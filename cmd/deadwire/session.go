@@ -15,9 +15,8 @@ import (
 	"deadwire/faults/process"
 	"deadwire/harness"
 	"deadwire/harness/janitor"
-	"deadwire/harness/pg"
-	"deadwire/harness/pg/external"
-	"deadwire/harness/pg/local"
+	"deadwire/harness/pg/docker"
+	"deadwire/harness/pg/source"
 	"deadwire/harness/report"
 	"deadwire/harness/report/jsonl"
 	"deadwire/harness/report/junit"
@@ -31,6 +30,7 @@ import (
 // common are the flags that run and its relatives share.
 type common struct {
 	postgres    string
+	image       string
 	allowRemote bool
 	seed        string
 	out         string
@@ -43,7 +43,8 @@ type common struct {
 }
 
 func (f *common) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.postgres, "postgres", "auto", "where PostgreSQL comes from: auto, local, a folder with its binaries, or a postgres:// `URL`")
+	flags.StringVar(&f.postgres, "postgres", "auto", "where PostgreSQL comes from: "+source.Syntax)
+	flags.StringVar(&f.image, "postgres-image", "", "`IMAGE` for --postgres=docker (default: "+docker.DefaultImage+")")
 	flags.BoolVar(&f.allowRemote, "allow-remote", false, "allow a URL that is not on this machine")
 	flags.StringVar(&f.seed, "seed", "", "`TEXT` from which everything random follows (default: a new one)")
 	flags.StringVar(&f.out, "out", rundir.DefaultRoot, "`DIR` for run folders")
@@ -79,7 +80,10 @@ func (f *common) open(ctx context.Context) (s *session, err error) {
 			err = errors.Join(err, s.close(ctx))
 		}
 	}()
-	if _, err := janitor.Sweep(ctx, "", janitor.Remover{Kind: process.CgroupKind, Remove: process.RemoveCgroup}); err != nil {
+	_, err = janitor.Sweep(ctx, "",
+		janitor.Remover{Kind: process.CgroupKind, Remove: process.RemoveCgroup},
+		janitor.Remover{Kind: docker.Kind, Remove: docker.Remove})
+	if err != nil {
 		// What is left is not worth refusing to work for, but worth a word.
 		fmt.Fprintln(os.Stderr, "deadwire: sweep after an earlier run:", err)
 	}
@@ -125,25 +129,6 @@ func (s *session) close(ctx context.Context) error {
 		errs = append(errs, s.dir.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// provider chooses where PostgreSQL comes from.
-func (f *common) provider(ctx context.Context) (pg.Provider, error) {
-	var p pg.Provider
-	switch {
-	case f.postgres == "auto" || f.postgres == "local":
-		p = local.New(local.Options{})
-	case strings.HasPrefix(f.postgres, "postgres://"), strings.HasPrefix(f.postgres, "postgresql://"):
-		p = external.New(f.postgres, external.Options{AllowRemote: f.allowRemote, AsIs: f.asIs})
-	case strings.ContainsRune(f.postgres, filepath.Separator):
-		p = local.New(local.Options{BinDir: f.postgres})
-	default:
-		return nil, usageError("--postgres=%s: want auto, local, a folder with the server's binaries, or a postgres:// URL", f.postgres)
-	}
-	if err := p.Available(ctx); err != nil {
-		return nil, environment(fmt.Errorf("no PostgreSQL: %w", err))
-	}
-	return p, nil
 }
 
 // runner returns what carries out scenarios; binary replaces the built-in subject.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"time"
 
 	"deadwire/harness/pg"
 	"deadwire/harness/pg/local"
@@ -16,6 +18,8 @@ const (
 	Name = "embedded"
 	// DefaultRepository is Maven Central, where zonkyio publishes the binaries.
 	DefaultRepository = "https://repo1.maven.org/maven2"
+	// reachTimeout bounds the question whether a repository is there.
+	reachTimeout = 5 * time.Second
 )
 
 // Options say what is fetched, and where from. The zero value fetches the newest
@@ -96,6 +100,21 @@ func (p *Provider) Prepare(ctx context.Context) error {
 		return &FetchError{Version: store.version, Repository: p.options.Repository, Err: err}
 	}
 	return nil
+}
+
+// Reach reports why the repository cannot be reached, by asking for its root.
+func (p *Provider) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, p.options.Repository+"/", nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return &FetchError{Version: fmt.Sprint(p.options.Major), Repository: p.options.Repository, Err: errors.Unwrap(err)}
+	}
+	return response.Body.Close() // whatever it answers, it is there
 }
 
 // Start implements pg.Provider. Its errors are those of Prepare and of package local.
