@@ -67,18 +67,22 @@ func (h *history) byGoodbye(s *session, signs []event.Event, e *Ending) bool {
 	return true
 }
 
-// goodbyeOnWire returns the record of a Terminate as the tap saw it: the last one
-// of that length from the subject, with nothing but a close_notify after it, and
-// the server's own in answer.
+// goodbyeOnWire returns the record of a Terminate as the tap saw it: the first one
+// of that length which a close_notify follows, whatever comes after the two, since
+// others may go on; else the subject's last one, if the server answered with its own.
 func (s *session) goodbyeOnWire(sign event.Event) *event.Event {
 	var last *event.Event
-	hungUp := s.serverAlert()
-	for i, e := range s.messages() {
+	messages, hungUp := s.messages(), s.serverAlert()
+	for i, e := range messages {
 		m := e.Message
 		switch {
-		case m.From != event.Frontend || isNotify(m):
+		case m.From != event.Frontend:
+		case isNotify(m):
+			if last != nil {
+				return last
+			}
 		case m.Type == "TLS application_data" && slices.Contains(goodbyeBytes, m.Length) && e.At <= sign.At && e.At <= hungUp:
-			last = &s.messages()[i]
+			last = &messages[i]
 		default:
 			last = nil
 		}

@@ -102,6 +102,9 @@ func Start(ctx context.Context, command Command, options Options) (*Instance, er
 	if err != nil {
 		return nil, errors.Join(err, out.close())
 	}
+	if options.Witness != nil {
+		processes.onKilled(options.Witness.Look)
+	}
 	i := &Instance{tree: processes, output: out, exited: make(chan struct{})}
 	i.cmd = i.command(command)
 	if err := i.start(ctx, options.Witness); err != nil {

@@ -37,6 +37,7 @@ type tree struct {
 	quit     chan struct{}
 	workers  sync.WaitGroup
 	told     atomic.Bool // notifications come
+	killed   func()      // called when a signal ended a process; nil when nobody asks
 
 	mu        sync.Mutex
 	processes map[int]*process
@@ -60,6 +61,9 @@ func newTree(recorder event.Recorder, owner Owner) (*tree, error) {
 	}
 	return t, t.watch(stopping)
 }
+
+// onKilled has f called whenever a signal ended a process. f must not call back.
+func (t *tree) onKilled(f func()) { t.killed = f }
 
 func (t *tree) mark() string { return markVariable + "=" + t.token }
 
@@ -301,6 +305,9 @@ func (t *tree) recordExit(p *process, at time.Duration, status syscall.WaitStatu
 	case status == unknownStatus:
 	case status.Signaled():
 		ended.Signal = signalName(status.Signal())
+		if t.killed != nil {
+			t.killed()
+		}
 	default:
 		code := status.ExitStatus()
 		ended.Code = &code

@@ -27,6 +27,8 @@ func newTree(recorder event.Recorder, owner Owner) (*tree, error) {
 	return &tree{recorder: recorder, owner: owner, hide: newSecrets()}, nil
 }
 
+func (t *tree) onKilled(func()) {}
+
 func (t *tree) mark() string { return "DEADWIRE_SUBJECT=1" }
 
 func (t *tree) plant(pid int, argv []string, _ bool) {

@@ -124,6 +124,9 @@ func (c *caller) exec() (int64, bool) {
 func (c *caller) exit() (int64, bool) {
 	code := int(c.Args[0] & 0xff)
 	c.tree.Exiting(c.pid, code)
+	for _, inode := range c.witness.sessions.openedBy(c.pid) {
+		c.witness.holders(inode) // whoever holds it besides will keep it alive
+	}
 	if c.valid(c.ID) {
 		c.record(event.Call{Name: event.CallExit, FD: -1, Code: code})
 	}

@@ -179,6 +179,10 @@ func (w *Witness) Accepted(id event.SessionID, client, local netip.AddrPort) eve
 	return opened
 }
 
+// Look has the holders of all sessions looked at soon, as after a process died of
+// a signal: that it let go is seen by nobody else.
+func (w *Witness) Look() { w.poll.execing() }
+
 // Ended forgets a session. Unknown ids are ignored.
 func (w *Witness) Ended(id event.SessionID) { w.sessions.remove(id) }
 
