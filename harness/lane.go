@@ -132,7 +132,7 @@ func (l *Lane) through(ctx context.Context, cfg LaneConfig, network, upstream st
 		return "", err
 	}
 	l.Link = link
-	l.onClose(func(ctx context.Context) error { return link.SetEnabled(ctx, false) })
+	l.onClose(link.Close)
 	return link.Addr().String(), nil
 }
 

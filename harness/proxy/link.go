@@ -21,15 +21,16 @@ var (
 // Link is one listening port and what happens to the bytes on the way to its upstream.
 type Link struct {
 	proxy *toxiproxy.Proxy
+	all   *toxiproxy.ProxyCollection
 	addr  netip.AddrPort
 }
 
-func newLink(tp *toxiproxy.Proxy) (*Link, error) {
+func newLink(tp *toxiproxy.Proxy, all *toxiproxy.ProxyCollection) (*Link, error) {
 	addr, err := netip.ParseAddrPort(tp.Listen) // the bound address, once started
 	if err != nil {
 		return nil, fmt.Errorf("create link %s: %w", tp.Name, err)
 	}
-	return &Link{proxy: tp, addr: addr}, nil
+	return &Link{proxy: tp, all: all, addr: addr}, nil
 }
 
 // Name returns the link's name.
@@ -93,6 +94,23 @@ func (l *Link) SetEnabled(ctx context.Context, on bool) error {
 	err := within(ctx, l.proxy.Start)
 	if err != nil && !errors.Is(err, toxiproxy.ErrProxyAlreadyStarted) {
 		return fmt.Errorf("enable link %s: %w", l.Name(), err)
+	}
+	return nil
+}
+
+// Close ends the link's connections with FIN, gives up its port and frees its name.
+// It is repeatable, and leaves alone what was made under the name meanwhile. The
+// error is ctx's.
+func (l *Link) Close(ctx context.Context) error {
+	err := within(ctx, func() error {
+		l.proxy.Stop() // before Remove, which keeps all other links waiting while it stops one
+		if now, err := l.all.Get(l.Name()); err != nil || now != l.proxy {
+			return nil // closed before, or deleted through the API
+		}
+		return l.all.Remove(l.Name())
+	})
+	if err != nil && !errors.Is(err, toxiproxy.ErrProxyNotFound) {
+		return fmt.Errorf("close link %s: %w", l.Name(), err)
 	}
 	return nil
 }

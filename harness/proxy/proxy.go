@@ -117,7 +117,7 @@ func (p *Proxy) NewLink(ctx context.Context, name, upstream string) (*Link, erro
 	if err != nil {
 		return nil, fmt.Errorf("create link %s: %w", name, err)
 	}
-	return newLink(tp)
+	return newLink(tp, p.server.Collection)
 }
 
 // Close stops all links, those made through the API too, and the API. Live sessions

@@ -277,3 +277,30 @@ func TestCloseLeavesNothing(t *testing.T) {
 		assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 	}
 }
+
+func TestClosedLinkIsForgotten(t *testing.T) {
+	t.Parallel()
+	ctx, p := start(t)
+	first, err := p.NewLink(ctx, "lane", echo(t))
+	assert.NilError(t, err)
+	conn, err := net.Dial("tcp", first.Addr().String())
+	assert.NilError(t, err)
+	_, err = conn.Write([]byte("x"))
+	assert.NilError(t, err)
+	_, err = io.ReadFull(conn, make([]byte, 1))
+	assert.NilError(t, err)
+
+	assert.NilError(t, first.Close(ctx))
+	_, err = conn.Read(make([]byte, 1))
+	assert.ErrorIs(t, err, io.EOF)
+	assert.NilError(t, conn.Close())
+	_, err = net.Dial("tcp", first.Addr().String())
+	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+
+	second, err := p.NewLink(ctx, "lane", echo(t))
+	assert.NilError(t, err, "the name is free again")
+	assert.NilError(t, first.Close(ctx), "closing twice is no error, and spares the new link")
+	conn, err = net.Dial("tcp", second.Addr().String())
+	assert.NilError(t, err)
+	assert.NilError(t, conn.Close())
+}
