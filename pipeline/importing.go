@@ -23,6 +23,8 @@ type Imported struct {
 	Printings        int    `json:"printings"`
 	CardsChanged     int64  `json:"cards_changed"`
 	PrintingsChanged int64  `json:"printings_changed"`
+	// Files is set when the source has no index: then each image is a card.
+	Files *Files `json:"files,omitempty"`
 }
 
 // printingRow and cardRow are the JSON rows that the import statements read.
@@ -36,6 +38,9 @@ type (
 		CollectorNumber string `json:"collector_number"`
 		Artist          string `json:"artist"`
 		BorderColor     string `json:"border_color"`
+		Frame           string `json:"frame"`
+		ReleasedAt      string `json:"released_at,omitempty"`
+		IllustrationID  string `json:"illustration_id,omitempty"`
 	}
 	cardRow struct {
 		Identifier   string `json:"identifier"`
@@ -50,34 +55,49 @@ type (
 )
 
 // Import stores a catalogue's printings and cards, in one transaction. It writes
-// only rows that differ, so a second import changes nothing.
+// only rows that differ, so a second import changes nothing. A source without an index
+// is taken for a folder, or a tree of listings, of card images.
 func Import(ctx context.Context, database session.Config, location string) (done Imported, err error) {
 	source, err := catalogue.ParseSource(location)
 	if err != nil {
 		return done, err
 	}
+	done = Imported{Source: source.String()}
 	found, err := catalogue.Load(ctx, source)
-	if err != nil {
+	bare := errors.Is(err, catalogue.ErrNoIndex)
+	if err != nil && !bare {
 		return done, err
 	}
-	done = Imported{Source: source.String(), Cards: len(found.Cards), Printings: len(found.Printings)}
 	s, err := session.Open(ctx, database, "import")
 	if err != nil {
 		return done, err
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
+	if bare {
+		err = importFolder(ctx, s, source, &done)
+		return done, err
+	}
+	done.Cards, done.Printings = len(found.Cards), len(found.Printings)
 	err = s.InTx(ctx, func(tx *session.Tx) error { return store(ctx, tx, found, &done) })
 	return done, err
 }
 
-func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done *Imported) error {
+func sourceID(ctx context.Context, q session.Querier, source string) (int64, error) {
 	kind := "http_index"
-	if strings.HasPrefix(done.Source, "file:") {
+	if strings.HasPrefix(source, "file:") {
 		kind = "local_file"
 	}
-	id, err := session.Value[int64](ctx, tx, schema.ImportSource, done.Source, done.Source, done.Source, kind)
+	id, err := session.Value[int64](ctx, q, schema.ImportSource, source, source, source, kind)
 	if err != nil {
-		return fmt.Errorf("import source: %w", err)
+		return 0, fmt.Errorf("import source: %w", err)
+	}
+	return id, nil
+}
+
+func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done *Imported) error {
+	id, err := sourceID(ctx, tx, done.Source)
+	if err != nil {
+		return err
 	}
 	done.PrintingsChanged, err = chunked(ctx, tx, schema.ImportPrintings, printingRows(found.Printings))
 	if err != nil {
@@ -107,6 +127,7 @@ func printingRows(printings []catalogue.Printing) []printingRow {
 		rows = append(rows, printingRow{
 			Identifier: p.UUID, CanonicalID: p.OracleID, Name: p.Name, NormalName: deduce.NormalName(p.Name),
 			SetCode: p.SetCode, CollectorNumber: p.CollectorNumber, Artist: p.Artist, BorderColor: p.Border,
+			Frame: p.Frame, ReleasedAt: p.ReleasedAt, IllustrationID: p.IllustrationID,
 		})
 	}
 	return rows

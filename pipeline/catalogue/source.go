@@ -2,8 +2,11 @@ package catalogue
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -66,12 +69,38 @@ func (s Source) URL(file string) string {
 	return u.String()
 }
 
-// Load reads and checks a source. Errors: *InvalidError for content; for
+// IsFolder tells whether the source is a folder of this machine.
+func (s Source) IsFolder() bool { return s.base.Scheme == "file" }
+
+// Dir is the folder's path, for one of this machine.
+func (s Source) Dir() string { return filepath.FromSlash(s.base.Path) }
+
+// ErrNoIndex says that a source is there and has no index.
+var ErrNoIndex = errors.New("no " + IndexFile)
+
+func missing(err error) bool {
+	status, ok := errors.AsType[*fetch.StatusError](err)
+	return errors.Is(err, os.ErrNotExist) || ok && (status.Code == http.StatusNotFound || status.Code == http.StatusGone)
+}
+
+// exists tells a folder without an index from a location that is nothing
+func (s Source) exists(ctx context.Context, f *fetch.Fetcher) bool {
+	if s.IsFolder() {
+		info, err := os.Stat(s.Dir())
+		return err == nil && info.IsDir()
+	}
+	return f.Fetch(ctx, fetch.Request{URL: s.URL("")}).Err == nil
+}
+
+// Load reads and checks a source. Errors: ErrNoIndex; *InvalidError for content; for
 // access, those of fetch.Result.
 func Load(ctx context.Context, source Source) (*Catalogue, error) {
 	f := fetch.New(fetch.Config{MaxBody: maxFile, Fetchers: 1, Timeout: timeout})
 	defer f.Close()
 	raw, err := get(ctx, f, source, IndexFile)
+	if missing(err) && source.exists(ctx, f) {
+		return nil, fmt.Errorf("read catalogue %s: %w", source, ErrNoIndex)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,10 @@ package command
 import (
 	"fmt"
 	"hash/fnv"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,6 +51,10 @@ func generate() *cobra.Command {
 	flags.Float64Var(&spec.Twins, "twins", spec.Twins, "share of cards with the same bytes as another")
 	flags.Float64Var(&spec.NearTwins, "near-twins", spec.NearTwins, "share of cards with another's picture, encoded anew")
 	flags.Float64Var(&spec.Uncoded, "uncoded", spec.Uncoded, "share of cards without a readable collector code")
+	flags.Float64Var(&spec.DamagedListed, "damaged-listed", spec.DamagedListed, "share of files damaged after their hash was listed")
+	flags.Float64Var(&spec.Misprints, "misprints", spec.Misprints, "share of cards that print a wrong set code, number or artist")
+	flags.Float64Var(&spec.OldFrame, "old-frame", spec.OldFrame, "share of printings without a collector number")
+	flags.Var(codings{&spec.Code}, "code", "print the block code `WHEN`: auto (text is too small to read), always, never")
 	flags.IntVar(&spec.Width, "width", 0, "pixels (default 300)")
 	flags.IntVar(&spec.Height, "height", 0, "pixels (default 420)")
 	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
@@ -71,11 +78,17 @@ func (a *app) imports() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import DIR|URL",
 		Short: "Store a catalogue's printings and cards; again changes nothing",
-		Args:  cobra.ExactArgs(1),
+		Long: "Store what the index of DIR or URL lists. Without an index.json every image below is a card (PNG, JPEG, GIF, WebP,\n" +
+			"BMP, TIFF; over HTTP, of the server's directory listings), and every other file is counted by the reason why not.\n" +
+			"An import that was ended goes on where it ended.",
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			done, err := pipeline.Import(cmd.Context(), a.database, args[0])
 			if err != nil {
 				return fmt.Errorf("import catalogue: %w", err)
+			}
+			if done.Files != nil {
+				return printed(cmd, asJSON, done, filesText(done))
 			}
 			return printed(cmd, asJSON, done, fmt.Sprintf("%d cards (%d changed), %d printings (%d changed) from %s\n",
 				done.Cards, done.CardsChanged, done.Printings, done.PrintingsChanged, done.Source))
@@ -83,4 +96,38 @@ func (a *app) imports() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return cmd
+}
+
+// filesText is one line of totals and one for each reason.
+func filesText(done pipeline.Imported) string {
+	text := fmt.Sprintf("%d files in %s: %d cards measured (%d changed), %d unchanged\n",
+		done.Files.Files, done.Source, done.Files.Cards, done.CardsChanged, done.Files.Unchanged)
+	for _, reason := range slices.Sorted(maps.Keys(done.Files.Skipped)) {
+		text += fmt.Sprintf("  %6d %s\n", done.Files.Skipped[reason], reason)
+	}
+	return text
+}
+
+// codings makes a flag of cardgen.Coding.
+type codings struct{ to *cardgen.Coding }
+
+// codingNames are in the order of the constants.
+func codingNames() []string { return []string{"auto", "always", "never"} }
+
+func (c codings) String() string {
+	if c.to == nil {
+		return ""
+	}
+	return codingNames()[*c.to]
+}
+
+func (c codings) Type() string { return "when" }
+
+func (c codings) Set(word string) error {
+	i := slices.Index(codingNames(), word)
+	if i < 0 {
+		return fmt.Errorf("want one of %s", strings.Join(codingNames(), ", "))
+	}
+	*c.to = cardgen.Coding(i)
+	return nil
 }

@@ -47,6 +47,28 @@ func ContentPHash(data []byte) (int64, error) {
 	return *perceptual(p.grey()), nil
 }
 
+// Measured is what a listing says of an image.
+type Measured struct {
+	PHash int64
+	DPI   int // estimated from the shape of a card; 0 when it has none
+}
+
+// Measure decodes data within DefaultLimits. Errors are *DecodeError.
+func Measure(data []byte) (Measured, error) {
+	p, err := decode(data, Limits{})
+	if err != nil {
+		return Measured{}, err
+	}
+	var e Evidence
+	e.geometry(p, 0)
+	height := map[string]float64{"none": cardHeight, "bleed": cardHeight + 2*bleedMargin}[e.BleedClass]
+	m := Measured{PHash: *perceptual(p.grey())}
+	if height > 0 {
+		m.DPI = int(float64(p.height)*mmPerInch/height + 0.5)
+	}
+	return m, nil
+}
+
 // Distance is the number of bits in which two perceptual hashes differ.
 func Distance(a, b int64) int { return bits.OnesCount64(uint64(a ^ b)) }
 

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +29,7 @@ const (
 	Failed    Outcome = "failed"     // any other failure of the source or the network
 	Throttled Outcome = "throttled"  // 429, 503: asked to slow down
 	LockedOut Outcome = "locked-out" // 403, or refused unsent because an earlier fetch met 403
+	Unchanged Outcome = "unchanged"  // 304: still what Request.Unless names
 	Cancelled Outcome = "cancelled"  // our own context ended; says nothing about the source
 )
 
@@ -35,6 +37,9 @@ const (
 type Request struct {
 	ID  string // the card's identifier; only passed through
 	URL string // http, https or file
+	// Unless is the Stamp of an earlier Result: the body is wanted only when it is
+	// another one now. Files ignore it.
+	Unless string
 }
 
 // Result is what became of a request. Err is nil exactly when Outcome is Fetched.
@@ -42,7 +47,8 @@ type Result struct {
 	Request Request
 	Outcome Outcome
 	Body    []byte
-	Status  int // HTTP status; 0 without an answer, and for files
+	Status  int    // HTTP status; 0 without an answer, and for files
+	Stamp   string // over HTTP: the ETag, else Last-Modified, else ""
 	Latency time.Duration
 	Err     error
 }
@@ -69,11 +75,14 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("get %s: body is over the limit of %d bytes", e.URL, e.Limit)
 }
 
+// MaxBody is how large a body may be unless Config says otherwise, in bytes.
+const MaxBody = 16 << 20
+
 // Config bounds a Fetcher. The zero value is usable.
 type Config struct {
 	Fetchers    int           // fetches at a time; default 6
 	Timeout     time.Duration // of one fetch, from request to the last byte; default 15 s
-	MaxBody     int64         // bytes of one body; default 16 MiB
+	MaxBody     int64         // bytes of one body; default MaxBody
 	MaxInFlight int64         // bytes of all bodies being fetched or not yet taken by the consumer; default 128 MiB, at least MaxBody
 	Client      *http.Client  // default: one of our own, with kept-alive connections
 	// Admit, if set, is called before each request is sent and may wait: the place
@@ -83,15 +92,15 @@ type Config struct {
 
 // Counters count ended fetches since the Fetcher was made.
 type Counters struct {
-	Fetched, NotFound, Failed, Throttled, LockedOut, Cancelled int64
-	Bytes                                                      int64
+	Fetched, NotFound, Failed, Throttled, LockedOut, Unchanged, Cancelled int64
+	Bytes                                                                 int64
 }
 
 // Fetcher fetches. It is safe for concurrent use, and remembers a lockout for its life.
 type Fetcher struct {
 	cfg    Config
 	locked atomic.Bool
-	counts [6]atomic.Int64
+	counts [7]atomic.Int64
 	bytes  atomic.Int64
 }
 
@@ -104,7 +113,7 @@ func New(cfg Config) *Fetcher {
 		cfg.Timeout = 15 * time.Second
 	}
 	if cfg.MaxBody <= 0 {
-		cfg.MaxBody = 16 << 20
+		cfg.MaxBody = MaxBody
 	}
 	if cfg.MaxInFlight <= 0 {
 		cfg.MaxInFlight = 128 << 20
@@ -140,17 +149,17 @@ func (f *Fetcher) Counters() Counters {
 	n := func(o Outcome) int64 { return f.counts[counter(o)].Load() }
 	return Counters{
 		Fetched: n(Fetched), NotFound: n(NotFound), Failed: n(Failed),
-		Throttled: n(Throttled), LockedOut: n(LockedOut), Cancelled: n(Cancelled), Bytes: f.bytes.Load(),
+		Throttled: n(Throttled), LockedOut: n(LockedOut), Unchanged: n(Unchanged), Cancelled: n(Cancelled), Bytes: f.bytes.Load(),
 	}
 }
 
 func counter(o Outcome) int {
-	for i, known := range []Outcome{Fetched, NotFound, Failed, Throttled, LockedOut} {
+	for i, known := range []Outcome{Fetched, NotFound, Failed, Throttled, LockedOut, Unchanged} {
 		if o == known {
 			return i
 		}
 	}
-	return 5
+	return 6
 }
 
 // Fetch gets one body. It always returns within Config.Timeout after Admit.
@@ -174,9 +183,9 @@ func (f *Fetcher) admitAndGet(ctx context.Context, req Request) Result {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
 	defer cancel()
-	body, status, err := f.get(limited, req.URL)
-	r := Result{Request: req, Outcome: Fetched, Body: body, Status: status}
+	r, err := f.get(limited, req)
 	if err != nil {
+		status := r.Status
 		r = ended(ctx, req, err)
 		r.Status = status
 	}
@@ -204,6 +213,8 @@ func ended(ctx context.Context, req Request, err error) Result {
 
 func outcomeOf(code int) Outcome {
 	switch code {
+	case http.StatusNotModified:
+		return Unchanged
 	case http.StatusNotFound, http.StatusGone:
 		return NotFound
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
@@ -214,31 +225,49 @@ func outcomeOf(code int) Outcome {
 	return Failed
 }
 
-func (f *Fetcher) get(ctx context.Context, address string) (body []byte, status int, err error) {
-	u, err := url.Parse(address)
+// get returns what was learnt even beside an error
+func (f *Fetcher) get(ctx context.Context, req Request) (Result, error) {
+	r := Result{Request: req, Outcome: Fetched}
+	u, err := url.Parse(req.URL)
 	if err != nil {
-		return nil, 0, errors.New("get: not a URL") // the error would repeat a password
+		return r, errors.New("get: not a URL") // the error would repeat a password
 	}
 	if u.Scheme == "file" {
-		body, err = f.getFile(u)
-		return body, 0, err
+		r.Body, err = f.getFile(u)
+		return r, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	question, err := http.NewRequestWithContext(ctx, http.MethodGet, req.URL, nil)
 	if err != nil {
-		return nil, 0, fmt.Errorf("get %s: not a request", u.Redacted())
+		return r, fmt.Errorf("get %s: not a request", u.Redacted())
 	}
-	answer, err := f.cfg.Client.Do(req)
+	ask(question.Header, req.Unless)
+	answer, err := f.cfg.Client.Do(question)
 	if err != nil { // *url.Error, which masks the password itself
-		return nil, 0, err
+		return r, err
 	}
 	defer answer.Body.Close()
+	r.Status = answer.StatusCode
 	if answer.StatusCode != http.StatusOK {
 		// a short rest is read, so that the connection can be used again
 		_, _ = io.CopyN(io.Discard, answer.Body, 4<<10)
-		return nil, answer.StatusCode, &StatusError{u.Redacted(), answer.StatusCode, answer.Header.Get("Retry-After")}
+		return r, &StatusError{u.Redacted(), answer.StatusCode, answer.Header.Get("Retry-After")}
 	}
-	body, err = f.read(answer.Body, answer.ContentLength, u)
-	return body, answer.StatusCode, err
+	if r.Stamp = answer.Header.Get("ETag"); r.Stamp == "" {
+		r.Stamp = answer.Header.Get("Last-Modified")
+	}
+	r.Body, err = f.read(answer.Body, answer.ContentLength, u)
+	return r, err
+}
+
+// ask makes a request conditional (RFC 9110, section 13.1): an ETag is quoted, a date is not
+func ask(header http.Header, unless string) {
+	switch {
+	case unless == "":
+	case strings.Contains(unless, `"`):
+		header.Set("If-None-Match", unless)
+	default:
+		header.Set("If-Modified-Since", unless)
+	}
 }
 
 func (f *Fetcher) getFile(u *url.URL) ([]byte, error) {

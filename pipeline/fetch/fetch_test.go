@@ -310,3 +310,27 @@ func TestAdmission(t *testing.T) {
 	assert.ErrorIs(t, r.Err, refused)
 	assert.Equal(t, r.Outcome, fetch.Failed)
 }
+
+func TestUnchangedBodyIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	for name, header := range map[string]http.Header{
+		"by tag":  {"Etag": {`"v1"`}},
+		"by date": {"Last-Modified": {"Mon, 02 Nov 2026 10:00:00 GMT"}},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Etag", header.Get("Etag"))
+			at, _ := http.ParseTime(header.Get("Last-Modified")) // the zero time sends no date
+			http.ServeContent(w, r, "", at, strings.NewReader("body"))
+		}))
+		defer server.Close()
+		f := fetch.New(fetch.Config{})
+		defer f.Close()
+		first := f.Fetch(t.Context(), fetch.Request{URL: server.URL})
+		assert.Equal(t, string(first.Body), "body", name)
+		assert.Assert(t, first.Stamp != "", name)
+		again := f.Fetch(t.Context(), fetch.Request{URL: server.URL, Unless: first.Stamp})
+		assert.Equal(t, again.Outcome, fetch.Unchanged, name)
+		assert.Assert(t, again.Err != nil && again.Body == nil, name)
+		assert.Equal(t, f.Counters().Unchanged, int64(1))
+	}
+}

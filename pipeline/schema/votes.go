@@ -59,17 +59,23 @@ const (
 insert into source (key, name, identifier, source_type) values ($1, $2, $3, $4)
 on conflict (key) do update set name = excluded.name returning id`
 
-	// ImportPrintings takes a JSON array of printings.
+	// ImportPrintings takes a JSON array of printings. What an index does not know
+	// (frame, release, illustration) leaves the stored value alone.
 	ImportPrintings = `/* conveyor:import-printings */
-insert into printing as old (identifier, canonical_id, name, normal_name, set_code, collector_number, artist, border_color)
+insert into printing as old (identifier, canonical_id, name, normal_name, set_code, collector_number, artist, border_color,
+  frame, released_at, illustration_id)
 select * from jsonb_to_recordset($1) as r(identifier uuid, canonical_id uuid, name text, normal_name text,
-  set_code text, collector_number text, artist text, border_color text)
+  set_code text, collector_number text, artist text, border_color text, frame text, released_at date, illustration_id uuid)
 on conflict (identifier) do update set canonical_id = excluded.canonical_id, name = excluded.name,
   normal_name = excluded.normal_name, set_code = excluded.set_code, collector_number = excluded.collector_number,
-  artist = excluded.artist, border_color = excluded.border_color
-where (old.canonical_id, old.name, old.normal_name, old.set_code, old.collector_number, old.artist, old.border_color)
+  artist = excluded.artist, border_color = excluded.border_color, frame = coalesce(nullif(excluded.frame, ''), old.frame),
+  released_at = coalesce(excluded.released_at, old.released_at),
+  illustration_id = coalesce(excluded.illustration_id, old.illustration_id)
+where (old.canonical_id, old.name, old.normal_name, old.set_code, old.collector_number, old.artist, old.border_color,
+    old.frame, old.released_at, old.illustration_id)
   is distinct from (excluded.canonical_id, excluded.name, excluded.normal_name, excluded.set_code,
-    excluded.collector_number, excluded.artist, excluded.border_color)`
+    excluded.collector_number, excluded.artist, excluded.border_color, coalesce(nullif(excluded.frame, ''), old.frame),
+    coalesce(excluded.released_at, old.released_at), coalesce(excluded.illustration_id, old.illustration_id))`
 
 	// ImportCards takes a JSON array of cards of source $2.
 	ImportCards = `/* conveyor:import-cards */
