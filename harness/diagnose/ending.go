@@ -50,6 +50,23 @@ func (h *history) byServerCrash(s *session, signs []event.Event, e *Ending) bool
 	return false
 }
 
+// byServerGone recognises a connection that waited to be accepted when the
+// server went: the kernel resets it as the postmaster's listener closes.
+func (h *history) byServerGone(_ *session, signs []event.Event, e *Ending) bool {
+	first := signs[0]
+	if origin(first) != SideServer || first.Closing.State != event.Startup || first.Closing.Cause != "" {
+		return false
+	}
+	for _, log := range h.logs {
+		if near(log.At, first.At, crashWindow) && strings.Contains(log.Log.Text, "database system is shut down") {
+			h.crash(e, log.Seq, "the server was shut down before it accepted this connection")
+			e.Certainty = Inferred
+			return true
+		}
+	}
+	return false
+}
+
 func (h *history) crash(e *Ending, seq int64, message string) {
 	e.Rule, e.Side, e.Actor = "backend.crash-restart", SideServer, Actor{Kind: Server}
 	e.Certainty, e.Message = Exact, message

@@ -191,7 +191,16 @@ func processEnded() []endingCase {
 }
 
 func serverEnded() []endingCase {
+	reset := event.Closing{From: event.Backend, Manner: event.RST, State: event.Startup}
 	return []endingCase{
+		{
+			"the server went before it accepted", family().logged("database system is shut down").closing(back(1), reset),
+			"backend.crash-restart", diagnose.Server, 0, diagnose.Inferred, "before it accepted this connection",
+		},
+		{
+			"a reset at the start of a server that stays", family().closing(back(1), reset),
+			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "without a line in its log",
+		},
 		{
 			"the server said a word that no rule knows", family().serverSays("XX000", event.InQuery),
 			"unknown", diagnose.Server, 0, diagnose.Exact, "no rule covers this SQLSTATE yet",

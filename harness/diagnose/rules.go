@@ -90,7 +90,7 @@ func serverRules() []Rule {
 		},
 		{
 			ID: "backend.crash-restart", Family: "F11",
-			Sentence: "A server process died abnormally, so PostgreSQL ended every session and recovered.",
+			Sentence: "The whole server was in a crash or restart window: a server process died abnormally and every session was ended, or the server was stopping or starting and took none.",
 			Tells:    "All sessions of the server end within milliseconds (57P02, or a bare FIN for the victim), then 57P03 or refusals until recovery is done.",
 			Mend:     "Find what killed the backend (out of memory, kill -9, a crash in an extension); reconnect with back-off and jitter.",
 		},
