@@ -83,7 +83,7 @@ var imports = map[string][]string{
 	"faults/backend":    {"faults", "harness/event", "harness/wait", "harness/pg"},
 	"faults/source":     {"faults", "harness/event", "harness/wait"},
 	"faults/catalog":    {"faults", "faults/network", "faults/process", "faults/fork", "faults/backend", "faults/source"},
-	"faults/schedule":   {"faults", "faults/catalog"},
+	"faults/schedule":   {"faults", "faults/catalog", "faults/network", "faults/process", "faults/fork", "faults/backend", "harness/event"},
 	"faults/faultstest": {"faults/...", "harness/..."},
 
 	"scenarios":            {"scenarios/oracle", "scenarios/workload", "faults/...", "harness/..."},
