@@ -17,6 +17,10 @@ import (
 const imageVariable = "DEADWIRE_TEST_IMAGE"
 
 func TestMain(m *testing.M) {
+	if _, asked := os.LookupEnv(askVariable); asked {
+		answerParent()
+		return
+	}
 	os.Exit(pgtest.Main(m, pgtest.Makers{Name: func(string) pg.Provider { return New(Options{Image: os.Getenv(imageVariable)}) }}))
 }
 

@@ -1,11 +1,14 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,26 +63,35 @@ func connect(ctx context.Context) (*client.Client, error) {
 	settle(ctx)
 	c, err := testcontainers.NewDockerClientWithOpts(ctx)
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, unavailable(ctx, err)
 	}
 	if _, err := c.Ping(ctx, client.PingOptions{}); err != nil {
-		return nil, unavailable(errors.Join(err, c.Close()))
+		return nil, unavailable(ctx, errors.Join(err, c.Close()))
 	}
 	return c.Client, nil
 }
 
-func unavailable(err error) error {
-	switch {
-	case errors.Is(err, fs.ErrPermission):
+// unavailable says why there is no daemon. testcontainers looks in many places,
+// and tells of the last one; the first counts: that of DOCKER_HOST, or the usual
+// socket.
+func unavailable(ctx context.Context, err error) error {
+	var dialer net.Dialer
+	host := cmp.Or(os.Getenv("DOCKER_HOST"), client.DefaultDockerHost)
+	if socket, local := strings.CutPrefix(host, "unix://"); local {
+		conn, dialErr := dialer.DialContext(ctx, "unix", socket)
+		if err = cmp.Or(dialErr, err); dialErr == nil {
+			_ = conn.Close() // it was opened, which was the question
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) {
 		return &UnavailableError{
 			Reason: "the Docker daemon refuses this user", Err: err,
 			Mend: "add the user to the group docker (usermod -aG docker USER) and log in again, or run as root",
 		}
-	default:
-		return &UnavailableError{
-			Reason: "no Docker daemon answers", Err: err,
-			Mend: "install and start Docker (systemctl start docker), or set DOCKER_HOST",
-		}
+	}
+	return &UnavailableError{
+		Reason: "no Docker daemon answers", Err: err,
+		Mend: "install and start Docker (systemctl start docker), or set DOCKER_HOST",
 	}
 }
 

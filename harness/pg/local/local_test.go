@@ -13,7 +13,13 @@ func TestMain(m *testing.M) {
 	os.Exit(pgtest.Main(m, pgtest.Makers{local.Name: makeLocal}))
 }
 
-func makeLocal(string) pg.Provider { return local.New(local.Options{}) }
+// binariesVariable names a folder with the binaries of another version, for the
+// suite only; .ci/run goes through the supported majors by it.
+const binariesVariable = "DEADWIRE_TEST_POSTGRES"
+
+func makeLocal(string) pg.Provider {
+	return local.New(local.Options{BinDir: os.Getenv(binariesVariable)})
+}
 
 func TestProvider(t *testing.T) {
 	t.Parallel()
