@@ -84,6 +84,9 @@ func (s *Session) live() {
 	defer s.finish()
 	defer s.leaveTap()
 	s.open()
+	if s.tap.authority != nil && !s.greet() {
+		return
+	}
 	back, err := s.dial()
 	if err != nil {
 		s.refused(err)
@@ -120,7 +123,14 @@ func (s *Session) dial() (leg, error) {
 	if !ok {
 		return nil, errors.Join(fmt.Errorf("dial %s: network %q has no half-close", s.tap.cfg.Upstream, s.tap.cfg.Network), conn.Close())
 	}
-	return l, nil
+	if s.tap.cfg.ServerTLS == nil {
+		return l, nil
+	}
+	encrypted, err := request(ctx, l, s.tap.cfg.ServerTLS)
+	if err != nil {
+		return nil, errors.Join(err, closeFIN(l))
+	}
+	return encrypted, nil
 }
 
 // attach makes back the session's second leg, unless the session was cut meanwhile.

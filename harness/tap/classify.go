@@ -158,6 +158,7 @@ func (s *Session) settle(d *decoder, m *event.Message) (ending event.Closing, en
 	case "ReadyForQuery":
 		s.settleReady(m)
 	}
+	s.sasl.follow(m)
 	s.progress.apply(m)
 	return ending, ends
 }
@@ -187,7 +188,7 @@ func (s *Session) fatalEnding(d *decoder, m *event.Message) event.Closing {
 	_, _, text := errorFields(d.body)
 	return event.Closing{
 		From: event.Backend, Manner: event.Fatal, State: s.progress.state(),
-		SQLState: m.SQLState, Text: string(text),
+		SQLState: m.SQLState, Text: string(text) + s.bindingRefused(m.SQLState),
 	}
 }
 

@@ -103,7 +103,7 @@ func (d *decoder) beginAnswer() {
 
 func (d *decoder) beginPacket() {
 	size := binary.BigEndian.Uint32(d.head[:4])
-	handshake := d.head[0] == 22 && d.head[1] == 3
+	handshake := d.head[0] == recordHandshake && d.head[1] == majorThree
 	switch {
 	case handshake && d.tls:
 		d.framing, d.open = tlsUnits, false

@@ -19,6 +19,9 @@ type leg interface {
 	SyscallConn() (syscall.RawConn, error)
 }
 
+// lingerer is a leg that can be reset.
+type lingerer interface{ SetLinger(seconds int) error }
+
 // Cut ends or silences the session from the middle. Cause is the id of the fault on
 // whose behalf it happens; it stands in the closings, which are recorded before the
 // sockets are touched. The error is ErrEnded, or a system error of a socket.
@@ -116,7 +119,7 @@ func (s *Session) claim(manner event.Manner, why event.Closing) bool {
 // closeRST ends a connection with RST, whatever is still in its buffers.
 func closeRST(l leg) error {
 	var err error
-	if tcp, ok := l.(*net.TCPConn); ok {
+	if tcp, ok := l.(lingerer); ok {
 		err = tcp.SetLinger(0)
 	}
 	return errors.Join(unlessGone(err), unlessGone(l.Close()))
@@ -166,6 +169,13 @@ func (s *Session) Release() error {
 	return nil
 }
 
+// takeNotify keeps a close_notify among the messages.
+func (s *Session) takeNotify(side event.Side) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.note(s.tap.cfg.Recorder.Now(), event.Message{From: side, Type: records[recordAlert]})
+}
+
 // legEnded takes in the error that ended reading from a leg, nil for FIN, and shows
 // the other peer the same manner of ending.
 func (s *Session) legEnded(side event.Side, other leg, err error) {
@@ -173,6 +183,7 @@ func (s *Session) legEnded(side event.Side, other leg, err error) {
 	s.mu.Lock()
 	severed := s.severed
 	if !severed {
+		text += s.bindingMissed(side, manner)
 		s.closing(event.Closing{From: side, Manner: manner, Text: text})
 	}
 	through := manner == event.RST && !severed && !s.swallow.Load()
@@ -185,6 +196,9 @@ func (s *Session) legEnded(side event.Side, other leg, err error) {
 	case through:
 		_ = errors.Join(closeRST(s.front), closeRST(s.back)) // gone either way
 	case !severed && !s.swallow.Load():
+		if s.orderly(side) {
+			part(other)
+		}
 		_ = other.CloseWrite() // fails only if the other peer is gone, which its reader sees
 	}
 }
@@ -198,6 +212,21 @@ func (s *Session) mannerOf(side event.Side, err error) (event.Manner, string) {
 		return event.FIN, ""
 	case err == nil, errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return event.RST, ""
+	case outOfTLS(err):
+		return event.Desync, err.Error()
 	}
 	return event.RST, err.Error()
+}
+
+// orderly reports whether a leg that has ended said goodbye first, or was told to go.
+// PostgreSQL sends close_notify whenever it exits by itself.
+func (s *Session) orderly(side event.Side) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.closings {
+		if c.Manner == event.Terminate || c.Manner == event.Fatal && c.From == side {
+			return true
+		}
+	}
+	return false
 }

@@ -115,6 +115,9 @@ func (p *pump) sayLastWords() bool {
 	p.s.closing(words.why)
 	p.s.mu.Unlock()
 	p.write(words.bytes)
+	if words.then == CutFIN {
+		part(p.dst)
+	}
 	_ = p.s.Cut(words.then, words.why.Cause) // a session that is gone already needs no cut
 	return words.then != CutFIN && words.then != CutRST
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -26,18 +25,21 @@ import (
 
 const password = "opensesame-k4dR"
 
-// testServer is a PostgreSQL of our own, started by the first test that wants it;
-// running is the one to stop. A fuzzing worker never wants one.
+// testServer is a PostgreSQL of our own, started by the first test that wants it, and
+// secureServer one that also offers TLS; running are the ones to stop. A fuzzing
+// worker never wants one.
 var (
-	testServer = sync.OnceValues(startServer)
-	running    atomic.Pointer[server]
+	testServer   = sync.OnceValues(func() (*server, error) { return startServer() })
+	secureServer = sync.OnceValues(func() (*server, error) { return startServer(offerTLS) })
+	running      sync.Map
 )
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if s := running.Load(); s != nil {
-		s.stop()
-	}
+	running.Range(func(s, _ any) bool {
+		s.(*server).stop()
+		return true
+	})
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -51,21 +53,21 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-func startServer() (*server, error) {
+func startServer(more ...func(data string) error) (*server, error) {
 	dir, err := os.MkdirTemp("", "tap-postgres-")
 	if err != nil {
 		return nil, err
 	}
 	s := &server{dir: dir}
-	if err := s.start(); err != nil {
+	if err := s.start(more); err != nil {
 		s.stop()
 		return nil, err
 	}
-	running.Store(s)
+	running.Store(s, true)
 	return s, nil
 }
 
-func (s *server) start() error {
+func (s *server) start(more []func(data string) error) error {
 	pw := filepath.Join(s.dir, "pw")
 	if err := os.WriteFile(pw, []byte(password), 0o644); err != nil {
 		return err
@@ -77,6 +79,11 @@ func (s *server) start() error {
 	initdb := command("initdb", "-D", data, "-U", "postgres", "-A", "scram-sha-256", "--pwfile", pw, "-N", "-E", "UTF8")
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return fmt.Errorf("initdb: %w: %s", err, out)
+	}
+	for _, m := range more {
+		if err := m(data); err != nil {
+			return err
+		}
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -157,6 +164,11 @@ func newBench(t *testing.T, change ...func(*Config)) *bench {
 	t.Helper()
 	s, err := testServer()
 	assert.NilError(t, err)
+	return newBenchOf(t, s, change...)
+}
+
+func newBenchOf(t *testing.T, s *server, change ...func(*Config)) *bench {
+	t.Helper()
 	b := &bench{t: t, journal: event.NewJournal(nil, 0), server: s}
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	b.ctx = ctx
@@ -164,6 +176,7 @@ func newBench(t *testing.T, change ...func(*Config)) *bench {
 	for _, c := range change {
 		c(&cfg)
 	}
+	var err error
 	b.tap, err = Start(ctx, cfg)
 	assert.NilError(t, err)
 	t.Cleanup(func() {

@@ -32,10 +32,11 @@ type python struct {
 }
 
 // python runs a script in a psycopg2 process, connected through the tap.
-func (b *bench) python(script string) *python {
+func (b *bench) python(script string, env ...string) *python {
 	b.t.Helper()
 	cmd := exec.CommandContext(b.ctx, "/usr/bin/python3", "-c", prelude+script)
 	cmd.Env = append(os.Environ(), "PGPASSWORD="+password, "PGPORT="+strconv.Itoa(int(b.tap.Addr().Port())))
+	cmd.Env = append(cmd.Env, env...)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	assert.NilError(b.t, err)

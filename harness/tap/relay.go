@@ -59,6 +59,9 @@ func (p *pump) ended(err error) {
 	if errors.Is(err, io.EOF) {
 		err = nil
 		p.write(p.flow.remains())
+		if notified(p.src) {
+			p.s.takeNotify(p.flow.side)
+		}
 	}
 	p.s.legEnded(p.flow.side, p.dst, err)
 }

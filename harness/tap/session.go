@@ -25,6 +25,7 @@ type Session struct {
 
 	mu       sync.Mutex
 	progress progress
+	sasl     sasl
 	named    event.Named
 	key      string // cancel key, in memory only
 	stmts    names

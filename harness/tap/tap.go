@@ -2,6 +2,7 @@ package tap
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -16,10 +17,11 @@ import (
 // TLSMode is what becomes of a client's request for TLS.
 type TLSMode string
 
-// The modes that exist so far; the empty one is TLSRefuse.
+// The modes; the empty one is TLSRefuse.
 const (
 	TLSRefuse      TLSMode = "refuse"      // answer N: the session stays readable
 	TLSPassthrough TLSMode = "passthrough" // relay it; afterwards only sizes, times and endings are seen
+	TLSTerminate   TLSMode = "terminate"   // speak TLS 1.3 with the client: the session stays readable
 )
 
 // Defaults of a Config.
@@ -37,7 +39,15 @@ type Config struct {
 	Network     string // of Upstream: "tcp" (default) or "unix"
 	Upstream    string // address of the next hop
 	TLS         TLSMode
-	Recorder    event.Recorder // must not call back into the tap or its sessions
+	// Hosts are names and addresses, besides loopback and the upstream's, that the
+	// certificate of TLSTerminate is good for. A name that a client asks for in the
+	// handshake is always among them.
+	Hosts []string
+	// ServerTLS makes the tap speak TLS with the next hop, which must offer it: for
+	// servers that demand it. What is not set in it is crypto/tls's default, so
+	// without InsecureSkipVerify the server is verified. Not with TLSPassthrough.
+	ServerTLS *tls.Config
+	Recorder  event.Recorder // must not call back into the tap or its sessions
 	// OnAccept is called before any byte of a connection is relayed, and may fill in
 	// who opened it. local is the tap's own address of the connection. May be nil.
 	OnAccept     func(id event.SessionID, client, local netip.AddrPort) event.Opened
@@ -53,6 +63,9 @@ type Tap struct {
 	addr     netip.AddrPort
 	rules    rules
 	keys     keys
+
+	authority *authority  // with TLSTerminate
+	secrets   *tls.Config // the authority's
 
 	dialing context.Context // ends when the tap closes
 	stop    context.CancelFunc
@@ -76,6 +89,12 @@ func Start(ctx context.Context, cfg Config) (*Tap, error) {
 		return nil, fmt.Errorf("start tap: %w", err)
 	}
 	t := &Tap{cfg: cfg, listener: l, addr: l.Addr().(*net.TCPAddr).AddrPort()}
+	if cfg.TLS == TLSTerminate {
+		if t.authority, err = newAuthority(cfg.certified()); err != nil {
+			return nil, errors.Join(fmt.Errorf("start tap: %w", err), l.Close())
+		}
+		t.secrets = t.authority.config()
+	}
 	t.dialing, t.stop = context.WithCancel(context.WithoutCancel(ctx))
 	t.running.Go(t.accept)
 	return t, nil
@@ -89,6 +108,8 @@ func (c *Config) complete() error {
 		return errors.New("no upstream given")
 	case c.Place == "":
 		return errors.New("no place given")
+	case c.TLS == TLSPassthrough && c.ServerTLS != nil:
+		return errors.New("TLS is passed through, so the tap cannot speak it with the server")
 	}
 	if c.Listen == "" {
 		c.Listen = DefaultListen
@@ -103,6 +124,26 @@ func (c *Config) complete() error {
 		c.DialTimeout = DefaultDialTimeout
 	}
 	return nil
+}
+
+// certified returns the names and addresses that the tap may be reached by.
+func (c *Config) certified() []string {
+	hosts := slices.Clone(c.Hosts)
+	for _, address := range []string{c.Listen, c.Upstream} {
+		if host, _, err := net.SplitHostPort(address); err == nil && host != "" {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// RootPEM returns the certificate by which clients can verify the tap, for libpq's
+// sslrootcert; nil unless the tap terminates TLS.
+func (t *Tap) RootPEM() []byte {
+	if t.authority == nil {
+		return nil
+	}
+	return t.authority.root()
 }
 
 // Addr returns the address that clients connect to.

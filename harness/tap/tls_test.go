@@ -6,9 +6,13 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"io"
 	"math/big"
 	"net"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -44,4 +48,32 @@ func newTLSServer(t *testing.T) tlsServer {
 		_ = secure.Close()
 	})
 	return tlsServer{addr: addr, pool: pool}
+}
+
+// offerTLS makes a new server offer TLS, and lets one of its users in by TLS only.
+func offerTLS(data string) error {
+	a, err := newAuthority(nil)
+	if err != nil {
+		return err
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(a.own.PrivateKey)
+	if err != nil {
+		return err
+	}
+	crt, private := filepath.Join(data, "server.crt"), filepath.Join(data, "server.key")
+	hba := filepath.Join(data, "pg_hba.conf")
+	rules, err := os.ReadFile(hba)
+	if err != nil {
+		return err
+	}
+	conf, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = conf.WriteString("ssl = on\n")
+	return errors.Join(err, conf.Close(), chown(data),
+		os.WriteFile(hba, append([]byte("hostnossl all secured all reject\n"), rules...), 0o600),
+		os.WriteFile(crt, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.own.Certificate[0]}), 0o600),
+		os.WriteFile(private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key}), 0o600),
+		chown(crt), chown(private))
 }

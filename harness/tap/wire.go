@@ -19,7 +19,7 @@ const (
 	codeCancel  = 80877102
 	codeSSL     = 80877103
 	codeGSSENC  = 80877104
-	majorThree  = 3
+	majorThree  = 3 // of PostgreSQL's protocol, and in the records of every TLS
 	versionBits = 16
 )
 
@@ -85,6 +85,12 @@ var authentications = map[uint32]string{
 	9: "AuthenticationSSPI", 10: "AuthenticationSASL", 11: "AuthenticationSASLContinue",
 	12: "AuthenticationSASLFinal",
 }
+
+// Types of TLS records that matter by themselves.
+const (
+	recordAlert     = 21
+	recordHandshake = 22
+)
 
 // records are the names of TLS record types (RFC 8446, section 5.1).
 var records = map[byte]string{
