@@ -90,8 +90,9 @@ func (f *folder) files(ctx context.Context) iter.Seq[catalogue.File] {
 // measured is one file after it was looked at: a card, a skip, or neither when it is
 // what it was
 type measured struct {
-	file catalogue.File
-	card *catalogue.Card
+	file  catalogue.File
+	card  *catalogue.Card
+	known bool // the skip is stored already; an upsert would lock its row for nothing
 }
 
 func (f *folder) store(ctx context.Context, chunk []catalogue.File) error {
@@ -105,9 +106,7 @@ func (f *folder) store(ctx context.Context, chunk []catalogue.File) error {
 	}
 	known := make(map[string]knownRow, len(rows))
 	for _, row := range rows {
-		if row.Stamp != "" {
-			known[row.File] = row
-		}
+		known[row.File] = row
 	}
 	found, err := f.measure(ctx, chunk, known)
 	if err != nil {
@@ -123,7 +122,10 @@ func (f *folder) measure(ctx context.Context, chunk []catalogue.File, known map[
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, file := range chunk {
 		group.Go(func() error {
-			found[i] = f.look(ctx, file, known[file.Name])
+			was := known[file.Name]
+			m := f.look(ctx, file, was)
+			m.known = m.file.Skip != "" && was.Reason == m.file.Skip && was.Stamp == m.file.Stamp
+			found[i] = m
 			return context.Cause(ctx)
 		})
 	}
@@ -165,7 +167,7 @@ func (k knownRow) again(file catalogue.File) measured {
 
 func (f *folder) write(ctx context.Context, tx *session.Tx, found []measured) error {
 	cards, skips, mended := []fileRow{}, []skipRow{}, []string{}
-	files := *f.done.Files
+	files := f.done.Files // what a failed chunk counted is never shown as stored: the import ends with it
 	for _, m := range found {
 		files.Files++
 		switch {
@@ -175,10 +177,16 @@ func (f *folder) write(ctx context.Context, tx *session.Tx, found []measured) er
 			mended = append(mended, m.file.Name)
 		case m.file.Skip != "":
 			files.Skipped[m.file.Skip]++
+			if m.known {
+				continue
+			}
 			skips = append(skips, skipRow{m.file.Name, m.file.Skip, m.file.Detail, m.file.Stamp})
 		default:
 			files.Unchanged++
 		}
+	}
+	if len(cards)+len(skips) == 0 {
+		return nil
 	}
 	changed, err := tx.Exec(ctx, schema.FilesCards, cards, f.id)
 	if err != nil {
@@ -190,7 +198,6 @@ func (f *folder) write(ctx context.Context, tx *session.Tx, found []measured) er
 	if _, err = tx.Exec(ctx, schema.FilesMended, f.id, mended); err != nil {
 		return fmt.Errorf("forget skips: %w", err)
 	}
-	*f.done.Files = files
 	f.done.Cards += len(cards)
 	f.done.CardsChanged += changed
 	return nil

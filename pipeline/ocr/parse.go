@@ -103,7 +103,7 @@ func isCode(word string) bool { return len(word) >= 3 && len(word) <= 6 }
 
 var (
 	anchor  = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:[il1|!]{2,3}us(?:trated)?\s*[.,:;]?\s*(?:by\s+)?)([^\n]+)`)
-	year    = regexp.MustCompile(`(?:^|[^0-9/])((?:19[89]|20[0-4])[0-9])(?:$|[^0-9/])`)
+	year    = regexp.MustCompile(`(?:^|[^0-9/])((?:19[89]|20[0-4])[0-9])`)
 	notReal = regexp.MustCompile(`(?i)\b(?:proxy|not for sale|play\s?test|not tournament legal|custom card|fan made)\b`)
 )
 
@@ -149,8 +149,10 @@ func phrases(rows ...string) iter.Seq[string] {
 func parseYear(text string) int {
 	found := 0
 	for row := range strings.Lines(text) {
-		for _, m := range year.FindAllStringSubmatch(row, -1) {
-			found, _ = strconv.Atoi(m[1]) // four digits
+		for _, at := range year.FindAllStringSubmatchIndex(row, -1) {
+			if end := at[3]; end == len(row) || !strings.ContainsAny(row[end:end+1], "0123456789/") {
+				found, _ = strconv.Atoi(row[at[2]:end]) // four digits
+			}
 		}
 	}
 	return found

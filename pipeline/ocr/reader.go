@@ -77,7 +77,8 @@ func (r *Reader) ReadText(ctx context.Context, page evidence.Page) evidence.Text
 		}
 		l.show(texts)
 	}
-	l.decide(&found)
+	line := l.decided()
+	found.Collector, found.SetCode, found.Number, found.Accepted = line.Collector, line.SetCode, line.Number, line.Accepted
 	found.ProxyMarker = notReal.MatchString(found.Collector + "\n" + found.Artist + "\n" + found.Legal)
 	return found
 }
@@ -194,9 +195,9 @@ func (l *ladder) wantsMore() bool {
 	return !plain || !l.reader.Shortcircuit.on()
 }
 
-// decide takes the best verdict; among those, what most readings say, then the
+// decided takes the best verdict; among those, what most readings say, then the
 // one with a set code, then the first.
-func (l *ladder) decide(found *evidence.Text) {
+func (l *ladder) decided() (found evidence.Text) {
 	best, votes := -1, 0
 	for i, r := range l.readings { // the artist may have been found since
 		l.readings[i] = l.judged(r.text)
@@ -226,4 +227,5 @@ func (l *ladder) decide(found *evidence.Text) {
 			found.Collector = other.text
 		}
 	}
+	return found
 }
