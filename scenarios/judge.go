@@ -226,7 +226,8 @@ func (j *judgement) power(r result) {
 func (j judgement) fill(out *report.Case) {
 	switch {
 	case len(j.problems) > 0:
-		out.Verdict, out.Reason = verdict.Fail, strings.Join(j.problems, "; ")
+		// What is missing is said too: a fault that did not act often explains the rest.
+		out.Verdict, out.Reason = verdict.Fail, strings.Join(slices.Concat(j.problems, j.missing), "; ")
 	case len(j.missing) > 0:
 		out.Verdict, out.Reason = verdict.Undetermined, strings.Join(j.missing, "; ")
 	default:
