@@ -66,6 +66,11 @@ func (s *Session) sever(manner event.Manner, why event.Closing) error {
 	if !s.claim(manner, why) {
 		return nil
 	}
+	return s.endLegs(manner)
+}
+
+// endLegs closes both legs in that manner. It is for whoever made the claim.
+func (s *Session) endLegs(manner event.Manner) error {
 	end := closeFIN
 	if manner == event.RST {
 		end = closeRST

@@ -114,12 +114,27 @@ func (p *pump) sayLastWords() bool {
 	p.s.injected = nil
 	p.s.closing(words.why)
 	p.s.mu.Unlock()
-	p.write(words.bytes)
-	if words.then == CutFIN {
-		part(p.dst)
+	return p.say(words)
+}
+
+// say writes last words and cuts. A cut of both legs is recorded before: the
+// client hangs up as soon as it has read them, and that is our doing.
+func (p *pump) say(words *lastWords) bool {
+	why := event.Closing{Cause: words.why.Cause}
+	manner, both := map[Cut]event.Manner{CutFIN: event.FIN, CutRST: event.RST}[words.then]
+	if !both {
+		p.write(words.bytes)
+		_ = p.s.cut(words.then, why) // a session that is gone already needs no cut
+		return true
 	}
-	_ = p.s.Cut(words.then, words.why.Cause) // a session that is gone already needs no cut
-	return words.then != CutFIN && words.then != CutRST
+	if p.s.claim(manner, why) {
+		p.write(words.bytes)
+		if words.then == CutFIN {
+			part(p.dst)
+		}
+		_ = p.s.endLegs(manner) // likewise
+	}
+	return false
 }
 
 // errorResponse builds the message ("Error and Notice Message Fields" of the

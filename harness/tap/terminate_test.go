@@ -263,7 +263,7 @@ func TestServerThatDemandsTLS(t *testing.T) {
 	admin, err := pgx.Connect(t.Context(), s.url(s.addr()))
 	assert.NilError(t, err)
 	defer func() { _ = admin.Close(context.Background()) }()
-	_, err = admin.Exec(t.Context(), "create role secured login password '"+password+"'; create role other login password '"+password+"'")
+	_, err = admin.Exec(t.Context(), "drop role if exists secured, other; create role secured login password '"+password+"'; create role other login password '"+password+"'")
 	assert.NilError(t, err)
 
 	t.Run("from a client without", func(t *testing.T) {
