@@ -22,6 +22,9 @@ const (
 	// finLag: how much later than the report of an exit a tap may see the FIN that
 	// the exit caused. Loopback takes microseconds, a busy machine milliseconds.
 	finLag = 50 * time.Millisecond
+	// exitEarly: an exit reported this long before the FIN did not cause it, however
+	// busy the machine: somebody unseen held the socket on.
+	exitEarly = 500 * time.Millisecond
 )
 
 // byServerCrash recognises an ending that was one of many: a backend died

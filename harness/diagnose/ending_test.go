@@ -149,6 +149,10 @@ func processEnded() []endingCase {
 			"process.died", diagnose.Kernel, opener, diagnose.Holders, "exited with code 3",
 		},
 		{
+			"somebody unseen held it on", family().killed(opener).later(1500 * time.Millisecond).subjectEnds(event.FIN),
+			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "",
+		},
+		{
 			"its process exited much later", family().subjectEnds(event.FIN).later(time.Minute).exited(opener, 0),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "no process was seen to exit",
 		},

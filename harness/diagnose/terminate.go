@@ -319,7 +319,7 @@ func (h *history) lastToExit(s *session, sign event.Event) *process {
 			last = p
 		}
 	}
-	if last != nil && !near(last.exitAt, sign.At, reach) {
+	if last != nil && (!near(last.exitAt, sign.At, reach) || last.exitAt < sign.At-exitEarly) {
 		return nil
 	}
 	return last

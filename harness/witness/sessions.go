@@ -172,7 +172,9 @@ func (r *registry) observe(inode uint64, pids []int) (id event.SessionID, opener
 		return event.SessionID{}, 0, false
 	}
 	alone := len(pids) == 0 && len(s.holders) == 1 && s.holders[0] == s.opener
-	first := len(s.holders) == 0 && len(pids) == 1
+	// Only an unknown opener is learned from a first look. A holder that comes to
+	// sight after a known one has let go is an heir, and news.
+	first := s.opener == 0 && len(s.holders) == 0 && len(pids) == 1
 	s.holders = slices.Clone(pids)
 	if s.opener == 0 && first {
 		s.opener = pids[0]

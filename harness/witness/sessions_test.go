@@ -21,6 +21,7 @@ func TestRegistryTellsNewsAboutHolders(t *testing.T) {
 		"a child came and went":          {10, [][]int{{10, 11}, {10, 11}, {10}}, []bool{true, false, true}},
 		"handed over":                    {10, [][]int{{10, 11}, {11}, {}}, []bool{true, true, true}},
 		"handed over at once":            {10, [][]int{{11}}, []bool{true}},
+		"an heir comes to sight late":    {10, [][]int{{}, {11}, {}}, []bool{false, true, true}},
 		"met later, by looking":          {0, [][]int{{10}, {10, 11}}, []bool{false, true}},
 		"met later, when already shared": {0, [][]int{{10, 11}}, []bool{true}},
 	} {
