@@ -59,7 +59,7 @@ func (h *history) ending(s *session) (Ending, bool) {
 		Evidence:      []int64{s.front.opened.Seq, first.Seq},
 	}
 	for _, decide := range []func(*session, []event.Event, *Ending) bool{
-		h.byServerCrash, h.byFatal, h.byServerGone, h.byFault, h.byTerminate, h.byGoodbye, h.bySharedTLS, h.byShutdown, h.byExit, h.byNetwork,
+		h.byServerCrash, h.byFatal, h.byServerGone, h.byFault, h.byTerminate, h.byGoodbye, h.bySharedTLS, h.byShutdown, h.byExit, h.byVisit, h.byNetwork,
 	} {
 		if decide(s, signs, &e) {
 			break

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -222,6 +223,29 @@ func networkRule(m event.Manner) string {
 	default:
 		return "network.closed"
 	}
+}
+
+// byVisit recognises a client that connected, said nothing and left: a look
+// whether the port is open, or a pool that opened one connection too many.
+func (h *history) byVisit(s *session, signs []event.Event, e *Ending) bool {
+	ended := s.front.ended
+	if origin(signs[0]) != SideSubject || ended == nil || s.wasHeard() {
+		return false
+	}
+	e.Rule, e.Side, e.Actor = "close.ordinary", SideSubject, Actor{Kind: Opener, PID: s.opener()}
+	if e.Actor.PID == 0 {
+		e.Actor.Kind = Unknown
+	}
+	e.Evidence = append(e.Evidence, ended.Seq)
+	e.Message = "a connection without a word: the client connected, sent no byte, and left by " + sayManner(signs[0].Closing.Manner)
+	return true
+}
+
+// wasHeard reports whether the client sent anything: bytes that were passed on, or
+// a request for TLS, which the tap answers itself.
+func (s *session) wasHeard() bool {
+	return s.front.ended.Ended.BytesToServer > 0 ||
+		slices.ContainsFunc(s.front.messages, func(e event.Event) bool { return e.Message.From == event.Frontend })
 }
 
 // byNetwork recognises an ending that neither the subject nor the server made:

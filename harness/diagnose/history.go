@@ -166,46 +166,6 @@ func (v *view) add(e event.Event) {
 	}
 }
 
-// join pairs the two taps' views of each session: by the backend pid, and for
-// those that never learned one, by the order of connection. Cancel requests are
-// no sessions and are left out.
-func join(views []*view) []*session {
-	var sessions []*session
-	var backs []*view
-	for _, v := range views {
-		switch {
-		case v.cancel:
-		case v.id.Place == event.Back:
-			backs = append(backs, v)
-		default:
-			sessions = append(sessions, &session{number: v.id.N, front: v, shared: map[int]bool{}})
-		}
-	}
-	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.front.opened.At, b.front.opened.At) })
-	slices.SortFunc(backs, func(a, b *view) int { return cmp.Compare(a.opened.At, b.opened.At) })
-	for _, byPID := range []bool{true, false} {
-		for _, s := range sessions {
-			backs = s.take(backs, byPID)
-		}
-	}
-	return sessions
-}
-
-// take gives s its back view out of backs, and returns the rest.
-func (s *session) take(backs []*view, byPID bool) []*view {
-	if s.back != nil {
-		return backs
-	}
-	for i, b := range backs {
-		if b.opened.At < s.front.opened.At || b.backendPID() != s.front.backendPID() || (b.backendPID() == 0) == byPID {
-			continue
-		}
-		s.back = b
-		return slices.Delete(slices.Clone(backs), i, i+1)
-	}
-	return backs
-}
-
 // collectHolders gathers who held the session beside its opener. A process
 // between fork and exec holds every descriptor of its parent for a moment; one
 // that let go with its exec and never sent a byte is no holder.

@@ -139,6 +139,13 @@ func lock(file *os.File) error {
 	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }
 
+// unlock closes a locked file. The lock is taken back expressly: a process that is
+// being forked at this moment has a copy of the descriptor until its exec, and
+// closing ours alone would leave the file locked for as long.
+func unlock(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
+}
+
 // Env returns NAME=VALUE for the environment of the run's processes. A sweep
 // also ends processes that carry it, so that a worker whose parents all died is
 // found although nobody recorded it.
@@ -228,7 +235,7 @@ func (l *Lease) Release() error {
 		}
 	}
 	// Removed before it is unlocked: nobody may sweep a lease in good order.
-	errs = append(errs, os.Remove(l.path), l.file.Close())
+	errs = append(errs, os.Remove(l.path), unlock(l.file))
 	l.file = nil
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("release lease: %w", err)

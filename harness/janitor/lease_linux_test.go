@@ -104,3 +104,46 @@ func TestAnOldStillbornLeaseIsRemoved(t *testing.T) {
 		assert.NilError(t, err)
 	}
 }
+
+// A process that the run was forking when it was killed has copies of all its
+// descriptors until it execs, and with them the lock.
+func TestACopyOfADeadRunsLockIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	gone := exec.Command("true")
+	assert.NilError(t, gone.Run())
+	head := here()
+	head.PID = gone.Process.Pid
+	root := newRoot(t)
+	path := deadLease(t, root, head)
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	assert.NilError(t, err)
+	assert.NilError(t, lock(file))
+	forked := exec.Command("sleep", "0.3")
+	forked.ExtraFiles = []*os.File{file}
+	assert.NilError(t, forked.Start())
+	assert.NilError(t, file.Close())
+	swept, err := Sweep(t.Context(), root)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, swept.Leases, []string{path})
+	assertNoLease(t, root)
+	assert.NilError(t, forked.Wait())
+}
+
+// The other way round: what we unlocked is free, whoever has a copy.
+func TestASweepLeavesNoLockBehind(t *testing.T) {
+	t.Parallel()
+	path := deadLease(t, newRoot(t), here())
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	assert.NilError(t, err)
+	assert.NilError(t, lock(file))
+	forked := exec.Command("sleep", "600")
+	forked.ExtraFiles = []*os.File{file}
+	assert.NilError(t, forked.Start())
+	assert.NilError(t, unlock(file))
+	again, err := os.OpenFile(path, os.O_RDWR, 0)
+	assert.NilError(t, err)
+	assert.NilError(t, lock(again))
+	assert.NilError(t, unlock(again))
+	assert.NilError(t, forked.Process.Kill())
+	_ = forked.Wait() // killed
+}

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"deadwire/harness/wait"
 )
 
 // newLeaseMax is how old a lease may be that was created but never locked into
@@ -80,7 +83,7 @@ type sweep struct {
 }
 
 // lease deals with one lease, if its holder is dead and nobody else is at it.
-func (s *sweep) lease(ctx context.Context, path string) error {
+func (s *sweep) lease(ctx context.Context, path string) (err error) {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil // released, or swept by another
@@ -88,11 +91,11 @@ func (s *sweep) lease(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("sweep lease: %w", err)
 	}
-	defer file.Close()
-	if err := lock(file); err != nil {
+	if !lockDead(ctx, file) {
 		s.swept.Live++ // its run lives, or another sweep is at it
-		return nil
+		return file.Close()
 	}
+	defer func() { err = errors.Join(err, unlock(file)) }()
 	if !same(file, path) {
 		return nil // another sweep finished between our open and our lock
 	}
@@ -111,6 +114,34 @@ func (s *sweep) lease(ctx context.Context, path string) error {
 	}
 	s.swept.Leases = append(s.swept.Leases, path)
 	return os.Remove(path) // while locked, so that nobody does it twice
+}
+
+// copyMax is how long a dead run's lock may outlive it: a process that the run was
+// forking when it was killed keeps a copy of the descriptor until its exec.
+const copyMax = 2 * time.Second
+
+// lockDead locks a lease, unless its run lives.
+func lockDead(ctx context.Context, file *os.File) bool {
+	if lock(file) == nil {
+		return true
+	}
+	head, _, err := read(file)
+	if err != nil || head.Boot != bootID() || head.Space != pidSpace() || unix.Kill(head.PID, 0) != unix.ESRCH {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, copyMax)
+	defer cancel()
+	locked := wait.For(ctx, "a dead run's lock", func(context.Context) wait.Answer {
+		if err := lock(file); err != nil {
+			return wait.NotYet("%v", err)
+		}
+		return wait.Done()
+	})
+	if locked != nil {
+		return false
+	}
+	_, err = file.Seek(0, io.SeekStart)
+	return err == nil
 }
 
 func same(file *os.File, path string) bool {

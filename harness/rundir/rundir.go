@@ -194,7 +194,7 @@ func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
 	}
-	err := d.lock.Close()
+	err := unlock(d.lock)
 	d.lock = nil
 	return wrap("unlock", d.path, err)
 }
