@@ -108,21 +108,9 @@ func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, 
 		return nil, errors.Join(err, lane.Close(ctx))
 	}
 	if e.flags.witness == "defer" {
-		deferTerminates(lane)
+		lane.Defer()
 	}
 	return lane, nil
-}
-
-// deferTerminates keeps every Terminate from the server: the FIN that follows
-// ends the session as well if its sender was alone with it, and if it was not the
-// others go on.
-func deferTerminates(lane *harness.Lane) {
-	lane.Front.AddRule(tap.Rule{
-		Match: func(_ *tap.Session, m event.Message) bool {
-			return m.From == event.Frontend && m.Type == "Terminate"
-		},
-		Do: tap.Drop{}, Always: true,
-	})
 }
 
 // observe runs the program on the lane until nothing of it is left.
@@ -147,7 +135,7 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 	}
 	defer func() { err = errors.Join(err, instance.Close(ctx)) }()
 	if t.guard && instance.Certainty() != witness.Exact {
-		deferTerminates(lane)
+		lane.Defer()
 	}
 	e.signals.to(instance)
 	defer e.signals.to(nil)

@@ -36,6 +36,9 @@ type shape struct {
 
 const inherited = "fork.inherited-terminate"
 
+// deferring is the kind of witness that sees the wire alone and holds Terminate back.
+const deferring = "defer"
+
 func shapes() []shape {
 	every := []string{"python", "perl", "ruby", "php"}
 	python := every[:1]
@@ -115,12 +118,17 @@ func (c *court) try(ctx context.Context, p plan) (wrong string, err error) {
 	defer cancel()
 	lane, err := c.rig.NewLane(ctx, harness.LaneConfig{
 		Name: strconv.Itoa(p.number), Database: c.rig.BorrowDatabase(c.rig.Server().Address().Database), Watch: true,
-		Witness: witness.Options{Sends: witness.Senders, TLS: p.tls, Disabled: c.witness == witness.Holders}, TLS: tap.TLSPassthrough,
+		Witness: witness.Options{
+			Sends: witness.Senders, TLS: p.tls, Disabled: c.witness == witness.Holders, Blind: c.witness == deferring,
+		}, TLS: tap.TLSPassthrough,
 	})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, lane.Close(ctx)) }()
+	if c.witness == deferring {
+		lane.Defer()
+	}
 	if err := c.perform(ctx, lane, p); err != nil {
 		return "", err
 	}
@@ -188,17 +196,12 @@ func (p plan) verdict(events []event.Event, kind string) string {
 	if p.shape.rule == "fork.shared" {
 		return p.shared(report, said, kind)
 	}
+	if kind != witness.Exact {
+		return p.unobserved(report, said, kind)
+	}
 	for _, e := range report.Endings {
-		if kind == witness.Holders && e.Rule == diagnose.RuleUnknown {
-			return "" // silence is allowed, a wrong name is not
-		}
-		if kind == witness.Holders && e.Actor.PID != 0 && e.Actor.PID != said["actor"] && e.Rule != "close.ordinary" {
-			return fmt.Sprintf("names %d, it was %d: %s", e.Actor.PID, said["actor"], e.Message)
-		}
-		if e.Session != 1 || kind == witness.Holders {
-			continue
-		}
 		switch {
+		case e.Session != 1:
 		case e.Rule != p.shape.rule:
 			return fmt.Sprintf("found %s: %s", e.Rule, e.Message)
 		case e.Actor.PID != said["actor"]:
@@ -210,9 +213,25 @@ func (p plan) verdict(events []event.Event, kind string) string {
 	return ""
 }
 
+// unobserved judges a trial whose system calls nobody saw: silence is allowed, a
+// wrong name is not. What is held back on plain text must be noticed all the same.
+func (p plan) unobserved(report diagnose.Report, said map[string]int, kind string) string {
+	noticed := kind != deferring || p.tls || p.shape.name == "shutdown" || p.shape.rule != inherited
+	for _, e := range report.Endings {
+		noticed = noticed || e.Rule == inherited
+		if e.Actor.PID != 0 && (e.Manner == event.Terminate || e.Actor.PID != said["actor"]) {
+			return fmt.Sprintf("names %d, it was %d: %s: %s", e.Actor.PID, said["actor"], e.Rule, e.Message)
+		}
+	}
+	if !noticed {
+		return fmt.Sprintf("did not notice: %+v", report.Endings)
+	}
+	return ""
+}
+
 // shared judges a trial in which two processes asked over one session.
 func (p plan) shared(report diagnose.Report, said map[string]int, kind string) string {
-	if kind == witness.Holders {
+	if kind != witness.Exact {
 		return "" // who sent cannot be seen
 	}
 	for _, e := range report.Endings {
@@ -233,7 +252,7 @@ func healthy(report diagnose.Report, kind string) string {
 		return "finding " + f.Rule + ": " + f.Message
 	}
 	for _, e := range report.Endings {
-		if !e.Expected && !(kind == witness.Holders && e.Rule == diagnose.RuleUnknown) {
+		if !e.Expected && !(kind != witness.Exact && e.Rule == diagnose.RuleUnknown) {
 			return "ending " + e.Rule + ": " + e.Message
 		}
 	}

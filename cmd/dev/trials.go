@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+
+	"deadwire/harness/witness"
 )
 
 //go:embed trials/trial.*
@@ -46,7 +48,7 @@ in the healthy ones.`,
 	flags.IntVar(&f.healthy, "healthy", 1000, "how many healthy trials")
 	flags.IntVar(&f.parallel, "parallel", 4, "how many at once")
 	flags.StringVar(&f.seed, "seed", "1", "text from which all choices follow")
-	flags.StringVar(&f.witness, "witness", "exact", "exact, or holders: then nobody may be named wrongly")
+	flags.StringVar(&f.witness, "witness", "exact", "exact, holders or defer: with the last two nobody may be named wrongly")
 	return cmd
 }
 
@@ -110,6 +112,9 @@ func (f *trialsFlags) plans(installed []language) []plan {
 }
 
 func (f *trialsFlags) run(ctx context.Context, out io.Writer) (err error) {
+	if f.witness != witness.Exact && f.witness != witness.Holders && f.witness != deferring {
+		return fmt.Errorf("--witness=%s: want exact, holders or defer", f.witness)
+	}
 	var installed []language
 	for _, l := range languages() {
 		if l.here(ctx) {

@@ -82,7 +82,7 @@ func (h *history) finish(e *Ending) {
 		e.Mend = rule.Mend
 		e.Expected = rule.Ordinary
 	}
-	if p := h.processes[e.Actor.PID]; e.Rule == "process.died" && (p == nil || p.code == nil || *p.code != 0) {
+	if p := h.processes[e.Actor.PID]; e.Rule == "process.died" && e.Actor.PID != 0 && (p == nil || p.code == nil || *p.code != 0) {
 		e.Expected = false // how it ended needs an explanation of its own
 	}
 	slices.Sort(e.Evidence)

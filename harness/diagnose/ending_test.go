@@ -83,19 +83,19 @@ func holdersOnly() []endingCase {
 		{
 			"holders only: the sole other let go",
 			family(child).share(opener, child).subjectEnds(event.Terminate).share(opener),
-			"fork.inherited-terminate", diagnose.Inheritor, child, diagnose.Holders, "pid 20 alone let go of it at that moment",
+			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "the sender was not observed: pids [10 20]",
 		},
 		{
 			"holders only: two let go, neither is named",
 			family(child, sibling).share(opener, child, sibling).subjectEnds(event.Terminate).share(opener),
-			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "the holders do not single it out",
+			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "the sender was not observed: pids [10 20 21]",
 		},
 		{
 			"holders only: nobody let go, though there was time to",
 			family(child).share(opener, child).closing(front(1), event.Closing{From: event.Frontend, Manner: event.Terminate}).
 				closing(front(1), event.Closing{From: event.Backend, Manner: event.FIN}).later(time.Second).
 				closing(front(1), event.Closing{From: event.Frontend, Manner: event.FIN}),
-			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "its opener still held; the sender was not observed",
+			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "its opener, pid 10, held for longer than a driver takes to close it",
 		},
 		{
 			"holders only: the last look was before the end", family(child).share(opener, child).share(opener).subjectEnds(event.Terminate),
@@ -112,11 +112,17 @@ func holdersOnly() []endingCase {
 		{
 			"holders only: used after it",
 			family(child).share(opener, child).subjectEnds(event.Terminate).message(front(1), event.Message{From: event.Frontend, Type: "Query"}),
-			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "went on using",
+			"fork.inherited-terminate", diagnose.Unknown, 0, diagnose.Inferred, "went on being used",
+		},
+		{
+			"holders only: used after its opener exited",
+			family(child).share(opener, child).subjectEnds(event.Terminate).exited(opener, 0).
+				message(front(1), event.Message{From: event.Frontend, Type: "Query"}),
+			"fork.opener-left", diagnose.Unknown, 0, diagnose.Inferred, "used after its opener, pid 10, had exited",
 		},
 		{
 			"holders only: never shared", family().subjectEnds(event.Terminate),
-			"close.ordinary", diagnose.Opener, opener, diagnose.Holders, "",
+			"close.ordinary", diagnose.Unknown, 0, diagnose.Inferred, "nobody but its opener, pid 10, was seen to hold it",
 		},
 	}
 }
@@ -147,6 +153,14 @@ func processEnded() []endingCase {
 		{
 			"its process exited", family().call(opener, event.CallExit, "").subjectEnds(event.RST).exited(opener, 3),
 			"process.died", diagnose.Kernel, opener, diagnose.Holders, "exited with code 3",
+		},
+		{
+			"an exit whose calls nobody saw can be the consequence", family().subjectEnds(event.FIN).exited(opener, 1),
+			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "the cause or the consequence",
+		},
+		{
+			"an exit in peace whose calls nobody saw", family().subjectEnds(event.FIN).exited(opener, 0),
+			"process.died", diagnose.Kernel, 0, diagnose.Inferred, "about when pid 10 (app serve) exited with code 0",
 		},
 		{
 			"somebody unseen held it on", family().killed(opener).later(1500 * time.Millisecond).subjectEnds(event.FIN),

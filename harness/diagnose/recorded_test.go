@@ -285,19 +285,19 @@ func TestWithoutCallsNobodyIsAccusedWrongly(t *testing.T) {
 	})
 }
 
-func TestWithoutCallsForeignTerminateIsStillFound(t *testing.T) {
+func TestWithoutCallsNobodyIsNamedForATerminate(t *testing.T) {
 	t.Parallel()
-	for name, certainty := range map[string]diagnose.Certainty{
-		"inherited-terminate.broken": diagnose.Inferred, // all three workers keep the descriptor: nobody is named
-		"terminate-at-exit.broken":   diagnose.Holders,  // the sender exits, and so lets go
+	for name, rule := range map[string]string{
+		"inherited-terminate.broken": "fork.inherited-terminate", // its opener holds on to it
+		"terminate-at-exit.broken":   diagnose.RuleUnknown,       // its opener reads the end and lets go
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			blind := without(recording(t, name), func(e event.Event) bool { return e.Kind == event.ProcessCalled })
 			ending := diagnose.Explain(blind).Endings[0]
-			assert.Equal(t, ending.Rule, "fork.inherited-terminate", ending.Message)
-			assert.Equal(t, ending.Actor.Kind == diagnose.Inheritor, certainty == diagnose.Holders)
-			assert.Equal(t, ending.Certainty, certainty)
+			assert.Equal(t, ending.Rule, rule, ending.Message)
+			assert.DeepEqual(t, ending.Actor, diagnose.Actor{Kind: diagnose.Unknown})
+			assert.Equal(t, ending.Certainty, diagnose.Inferred)
 		})
 	}
 }

@@ -117,61 +117,73 @@ func (s *session) userAfter(call *event.Event) int {
 	return 0
 }
 
-// terminateByHolders judges a Terminate whose sender was not observed. It names
-// a sender only when a single process can have been it.
+// terminateByHolders judges a Terminate whose sender was not observed. Looks at
+// the holders never tell who sent it: a child may have come, written and gone
+// between two of them. So nobody is named; what came after tells what it was.
 func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
 	others, opener := s.others(), s.opener()
 	e.HoldersAfter = orEmpty(s.holdersAfter(sign))
+	e.Actor.Kind = Unknown
+	used := s.usedAfter(sign)
 	switch {
-	case s.usedAfter(sign):
+	case used != nil && h.goneBy(opener, used.At):
+		e.Rule = "fork.opener-left"
+		e.Evidence = append(e.Evidence, used.Seq, h.processes[opener].exitSeq)
+		e.Message = fmt.Sprintf("Terminate came over a session that another process used after its opener, pid %d, had exited", opener) + candidates(opener, others)
+	case used != nil:
 		e.Rule = "fork.inherited-terminate"
-		e.Actor = h.soleSender(e, opener)
-		e.Message = "Terminate came over a session that another process went on using" + senderNote(e.Actor)
+		e.Evidence = append(e.Evidence, used.Seq)
+		e.Message = "Terminate came over a session that went on being used, so another process than its user sent it" + candidates(opener, others)
 	case len(others) == 0:
-		e.Rule, e.Actor = "close.ordinary", Actor{Kind: Opener, PID: opener}
-		if opener == 0 {
-			e.Actor.Kind = Unknown
-		} else {
-			e.Certainty = Holders
+		e.Rule = "close.ordinary"
+		e.Message = "Terminate, and nobody used the session after it"
+		if opener != 0 {
+			e.Message += fmt.Sprintf("; nobody but its opener, pid %d, was seen to hold it", opener)
 		}
-		e.Message = "Terminate, and nobody but the opener was seen to hold the session"
 	case s.closedAfter(sign):
-		e.Rule, e.Actor.Kind = "close.ordinary", Unknown
+		e.Rule = "close.ordinary"
 		e.Message = "Terminate, and the socket was closed with it: whoever sent it was the last holder"
-	case slices.Contains(e.HoldersAfter, opener):
+	case opener != 0 && s.heldOn(opener, sign):
 		e.Rule = "fork.inherited-terminate"
-		e.Actor = h.soleSender(e, opener)
-		e.Message = "Terminate came over a session that its opener still held" + senderNote(e.Actor)
+		e.Message = fmt.Sprintf("Terminate came over a session that its opener, pid %d, held for longer than a driver takes to close it", opener) + candidates(opener, others)
 	default:
-		e.Rule, e.Actor.Kind = RuleUnknown, Unknown
-		e.Message = fmt.Sprintf("Terminate on a session held by pids %v; the sender was not observed", append([]int{opener}, others...))
+		e.Rule = RuleUnknown
+		e.Message = "Terminate on a shared session that nobody used after it" + candidates(opener, others)
 	}
 }
 
-// soleSender returns the one inheritor that was seen to let go between the looks
-// before and after the ending, if there was just one.
-func (h *history) soleSender(e *Ending, opener int) Actor {
-	if len(e.HoldersAfter) == 0 {
-		return Actor{Kind: Unknown} // nobody has looked since
+// goneBy reports whether a process is known to have exited before then.
+func (h *history) goneBy(pid int, then time.Duration) bool {
+	p := h.processes[pid]
+	return p != nil && p.exited && p.exitAt < then
+}
+
+// candidates lists who may have sent what nobody was seen to send.
+func candidates(opener int, others []int) string {
+	if opener == 0 && len(others) == 0 {
+		return "; no process was looked at, so the sender is not known"
 	}
-	var left []int
-	for _, pid := range e.HoldersBefore {
-		if pid != opener && !slices.Contains(e.HoldersAfter, pid) {
-			left = append(left, pid)
+	seen := others
+	if opener != 0 {
+		seen = append([]int{opener}, others...)
+	}
+	return fmt.Sprintf("; the sender was not observed: pids %v were seen to hold the session", seen)
+}
+
+// closeLag is how much later than its Terminate a driver closes the socket, at the
+// very most: between the two it does nothing but one system call.
+const closeLag = 500 * time.Millisecond
+
+// heldOn reports whether pid was seen to hold the session for longer after sign
+// than the one who sent Terminate does.
+func (s *session) heldOn(pid int, sign event.Event) bool {
+	holds := slices.Contains(s.holdersAt(sign.At), pid)
+	for _, e := range s.front.shared {
+		if e.At > sign.At && e.At <= sign.At+closeLag {
+			holds = holds && slices.Contains(e.Holders.PIDs, pid)
 		}
 	}
-	if len(left) == 1 {
-		e.Certainty = Holders
-		return Actor{Kind: Inheritor, PID: left[0]}
-	}
-	return Actor{Kind: Unknown}
-}
-
-func senderNote(a Actor) string {
-	if a.Kind == Unknown {
-		return "; the sender was not observed, and the holders do not single it out"
-	}
-	return fmt.Sprintf("; pid %d alone let go of it at that moment", a.PID)
+	return holds && s.openUntil(sign) > sign.At+closeLag
 }
 
 // looksWithin is how soon the holders are looked at again while a session is
@@ -223,14 +235,16 @@ func (s *session) closedAfter(sign event.Event) bool {
 	return false
 }
 
-// usedAfter reports whether the subject sent anything but Terminate after sign.
-func (s *session) usedAfter(sign event.Event) bool {
-	for _, m := range s.front.messages {
-		if m.At > sign.At && m.Message.From == event.Frontend && m.Message.Type != typeTerminate && !isNotify(m.Message) {
-			return true
+// usedAfter returns the first thing but a goodbye that the subject sent after
+// sign, or nil.
+func (s *session) usedAfter(sign event.Event) *event.Event {
+	for i, m := range s.front.messages {
+		// A tap records what one read brought in its order, but with the time of the read.
+		if m.Seq > sign.Seq && m.Message.From == event.Frontend && m.Message.Type != typeTerminate && !isNotify(m.Message) {
+			return &s.front.messages[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // call returns the first observed call of that name on the session whose message
@@ -271,105 +285,6 @@ func (h *history) byShutdown(s *session, signs []event.Event, e *Ending) bool {
 		e.Message = fmt.Sprintf("%s, which had only inherited the session, shut its socket down while its opener, pid %d, still held it", h.name(call.PID), opener)
 	}
 	return true
-}
-
-// byExit recognises a FIN or RST that the kernel sent because the last holder exited.
-func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
-	sign := signs[0]
-	if origin(sign) != SideSubject || sign.Closing.Manner == event.Terminate {
-		return false
-	}
-	last := h.lastToExit(s, sign)
-	if last == nil {
-		return false
-	}
-	e.Side, e.Actor = SideSubject, Actor{Kind: Kernel, PID: last.pid}
-	e.Evidence = append(e.Evidence, last.exitSeq)
-	e.Certainty = Holders
-	if len(e.HoldersBefore) == 0 {
-		e.HoldersBefore = []int{last.pid}
-	}
-	if opener := h.processes[s.opener()]; last.pid != s.opener() && opener != nil && opener.exitAt < sign.At {
-		e.Rule = "fork.held-by-descendant"
-		e.Evidence = append(e.Evidence, opener.exitSeq)
-		e.Message = fmt.Sprintf("its opener, %s, %s %.0f ms before; %s still held the socket, so session, transaction and locks lived on until it %s",
-			h.name(opener.pid), opener.sayExit(), (sign.At-opener.exitAt).Seconds()*1000, h.name(last.pid), last.sayExit())
-		return true
-	}
-	e.Rule = "process.died"
-	e.Message = fmt.Sprintf("the kernel closed it: %s %s", h.name(last.pid), last.sayExit())
-	return true
-}
-
-// lastToExit returns the holder whose exit caused the FIN of sign: the last one
-// to exit about then, provided that no known holder lived on.
-func (h *history) lastToExit(s *session, sign event.Event) *process {
-	var last *process
-	reach := exitWindow
-	for _, pid := range s.candidates(sign) {
-		p := h.processes[pid]
-		switch {
-		case p != nil && p.aliveAt > sign.At:
-			// It was alive when the FIN had come, so it had let go before. That may
-			// have been the cause, unless an exit lies very near.
-			reach = finLag
-		case p == nil || !p.exited || p.exitAt > sign.At+exitWindow:
-			return nil // a holder that lives on: the FIN has another reason
-		case last == nil || p.exitAt > last.exitAt:
-			last = p
-		}
-	}
-	if last != nil && (!near(last.exitAt, sign.At, reach) || last.exitAt < sign.At-exitEarly) {
-		return nil
-	}
-	return last
-}
-
-// candidates returns who may have been the last holder when sign came: the
-// opener, and each other that was a holder in earnest and was not seen to have
-// let go well before.
-func (s *session) candidates(sign event.Event) []int {
-	var pids []int
-	if o := s.opener(); o != 0 {
-		pids = append(pids, o)
-	}
-	for _, pid := range s.others() {
-		if s.heldUntil(pid) >= sign.At-lookWindow {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// lookWindow is how long the last look at the holders may lie behind an ending:
-// a look may see the descriptor gone before the tap sees the FIN.
-const lookWindow = 250 * time.Millisecond
-
-// heldUntil returns when pid was first seen not to hold the session any more,
-// after it had; far when it never was.
-func (s *session) heldUntil(pid int) time.Duration {
-	until := far
-	held := false
-	for _, e := range s.front.shared {
-		switch now := slices.Contains(e.Holders.PIDs, pid); {
-		case now:
-			held, until = true, far
-		case held && until == far:
-			until = e.At
-		}
-	}
-	return until
-}
-
-func (p *process) sayExit() string {
-	switch {
-	case p.signal != "":
-		return "was killed by " + p.signal
-	case p.code != nil:
-		return fmt.Sprintf("exited with code %d", *p.code)
-	default:
-		return "exited (code not known)"
-	}
 }
 
 // name says a process for humans: its pid and the short form of its command.
