@@ -25,7 +25,7 @@ type endingCase struct {
 
 func TestEndings(t *testing.T) {
 	t.Parallel()
-	for _, test := range slices.Concat(sentTerminate(), holdersOnly(), shutDown(), processEnded(), serverEnded(), onTheWay()) {
+	for _, test := range slices.Concat(sentTerminate(), holdersOnly(), shutDown(), processEnded(), lastHolderEnded(), serverEnded(), onTheWay()) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			report := diagnose.Explain(test.journal.events)
@@ -178,6 +178,11 @@ func processEnded() []endingCase {
 			"a holder lives on", family(child).share(opener, child).subjectEnds(event.FIN).killed(opener),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "",
 		},
+	}
+}
+
+func lastHolderEnded() []endingCase {
+	return []endingCase{
 		{
 			"a descendant kept it", family(child).share(opener, child).killed(opener).later(time.Second).subjectEnds(event.FIN).exited(child, 0),
 			"fork.held-by-descendant", diagnose.Kernel, child, diagnose.Holders,
