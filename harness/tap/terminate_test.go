@@ -192,7 +192,7 @@ func TestSlowClientsEndWithTheTap(t *testing.T) {
 	b.await("all are there", func(event.Event) bool { return len(b.tap.Sessions()) == 4 })
 	began := time.Now()
 	assert.NilError(t, b.tap.Close(b.ctx))
-	assert.Assert(t, time.Since(began) < 5*time.Second)
+	assert.Assert(t, time.Since(began) < 30*time.Second)
 }
 
 func TestStartupWithoutTLSInTerminateMode(t *testing.T) {

@@ -50,7 +50,7 @@ func TestEngineThatMisbehavesIsContained(t *testing.T) {
 			// the short-circuit keeps a good answer to one call
 			found := (&Reader{Engine: e, Shortcircuit: On, Lexicon: lexicon()}).ReadText(t.Context(), page())
 			assert.Equal(t, found.Failure, tc.failure)
-			assert.Assert(t, time.Since(began) < 8*time.Second)
+			assert.Assert(t, time.Since(began) < 50*time.Second)
 		})
 	}
 }
