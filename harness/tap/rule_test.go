@@ -253,7 +253,7 @@ func TestDropJustOneMessage(t *testing.T) {
 	conn := b.connect()
 	s := b.session()
 	b.tap.AddRule(Rule{Match: isMessage(event.Backend, "ReadyForQuery", ""), Do: Drop{}})
-	short, cancel := context.WithTimeout(b.ctx, 150*time.Millisecond)
+	short, cancel := context.WithTimeout(b.ctx, 2*time.Second)
 	defer cancel()
 	_, err := conn.Exec(short, "select 1", pgx.QueryExecModeSimpleProtocol)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
