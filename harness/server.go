@@ -26,7 +26,7 @@ type server struct {
 // startServer starts one more server in a private folder. The folder's name is
 // short, since a Unix socket's path has room for 107 bytes.
 func (r *Rig) startServer(ctx context.Context) (*server, error) {
-	dir, err := os.MkdirTemp("", "dw-")
+	dir, err := os.MkdirTemp(pg.TempDirs()[0], "dw-")
 	if err != nil {
 		return nil, fmt.Errorf("make server folder: %w", err)
 	}

@@ -159,7 +159,7 @@ func (a *attempt) command() subject.Command {
 	if w.RecycleAfter > 0 {
 		args = append(args, "--recycle-after", strconv.Itoa(w.RecycleAfter))
 	}
-	env = append(env, p.Env...)
+	env = append(append(env, p.Env...), fmt.Sprintf("PGCONNECT_TIMEOUT=%d", w.ConnectTimeoutS))
 	if seam := a.seam.Encode(); seam != "" {
 		env = append(env, faults.SeamEnv+"="+seam)
 	}

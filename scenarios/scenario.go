@@ -38,6 +38,9 @@ type Workload struct {
 	Seed         string `json:"seed,omitempty"`          // of the card generator; default "deadwire"
 	RecycleAfter int    `json:"recycle_after,omitempty"` // jobs after which a worker is replaced; default never
 	DBTimeoutMS  int    `json:"db_timeout_ms,omitempty"` // deadline of each statement; default 5000
+	// ConnectTimeoutS is the deadline of each connect, in seconds; default 30. It is
+	// no part of what most scenarios are about, so that a busy machine must not meet it.
+	ConnectTimeoutS int `json:"connect_timeout_s,omitempty"`
 }
 
 // Case is one variant of a scenario.
@@ -140,11 +143,12 @@ func (w Workload) with(other Workload) Workload {
 	return Workload{
 		Cards: cmp.Or(other.Cards, w.Cards), Workers: cmp.Or(other.Workers, w.Workers), Batch: cmp.Or(other.Batch, w.Batch),
 		Seed: cmp.Or(other.Seed, w.Seed), RecycleAfter: cmp.Or(other.RecycleAfter, w.RecycleAfter), DBTimeoutMS: cmp.Or(other.DBTimeoutMS, w.DBTimeoutMS),
+		ConnectTimeoutS: cmp.Or(other.ConnectTimeoutS, w.ConnectTimeoutS),
 	}
 }
 
 func (w Workload) withDefaults() Workload {
-	return Workload{Cards: 24, Workers: 3, Batch: 12, Seed: "deadwire", DBTimeoutMS: 5000}.with(w)
+	return Workload{Cards: 24, Workers: 3, Batch: 12, Seed: "deadwire", DBTimeoutMS: 5000, ConnectTimeoutS: 30}.with(w)
 }
 
 // OwnServer reports whether the scenario needs a server to itself.

@@ -131,13 +131,19 @@ func (s *session) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// shortLived returns what makes the start of conveyor's processes cheap, of which a
+// run starts hundreds: the container library, which is linked in as well and of no
+// use to them, does not read the whole machine's list of processes (gopsutil's
+// HOST_PROC), and the collector does not begin before there is work.
+func shortLived() []string { return []string{"HOST_PROC=/dev/null", "GOGC=400"} }
+
 // runner returns what carries out scenarios; binary replaces the built-in subject.
 func (s *session) runner(_ context.Context, binary string) (*scenarios.Runner, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, environment(fmt.Errorf("find our own program: %w", err))
 	}
-	builtin := workload.Program{Path: self, Args: []string{conveyorName}, Env: []string{s.lease.Env()}, Seam: true}
+	builtin := workload.Program{Path: self, Args: []string{conveyorName}, Env: append(shortLived(), s.lease.Env()), Seam: true}
 	subject := builtin
 	if binary != "" {
 		path, err := filepath.Abs(binary)

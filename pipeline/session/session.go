@@ -5,6 +5,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -47,6 +48,7 @@ const (
 // Config says how sessions are opened.
 type Config struct {
 	// URL is a connection string as pgx reads it; empty means the PG* environment.
+	// A connect_timeout in either bounds the connect in place of Timeout.
 	URL string
 	// Timeout bounds the connect and each statement; zero means 5 s.
 	Timeout time.Duration
@@ -74,17 +76,19 @@ func Open(ctx context.Context, cfg Config, name string) (*Session, error) {
 	if !strings.Contains(cfg.URL, execModeParam) {
 		settings.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 	}
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	connect := cmp.Or(settings.ConnectTimeout, cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, connect)
 	defer cancel()
 	conn, err := pgx.ConnectConfig(ctx, settings)
 	if err != nil {
 		return nil, fmt.Errorf("open session %s%s: %w", prefix, name, err)
 	}
-	s := &Session{conn: conn, name: name, timeout: cfg.Timeout}
+	s := &Session{conn: conn, name: name, timeout: connect}
 	err = s.setup(ctx)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("set up session %s%s: %w", prefix, name, err), s.Close(ctx))
 	}
+	s.timeout = cfg.Timeout
 	return s, nil
 }
 

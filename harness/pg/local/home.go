@@ -70,7 +70,7 @@ func fitsSocket(dir string) bool {
 // tempBase returns the first folder for temporary files that the account
 // reaches and whose path is short enough.
 func tempBase(as *account) (string, error) {
-	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+	for _, base := range pg.TempDirs() {
 		if as.reaches(base) && fitsSocket(filepath.Join(base, homePrefix+"4294967295")) {
 			return base, nil
 		}
@@ -143,16 +143,16 @@ func (h *home) record(p identity) error {
 	return nil
 }
 
-// sweep removes the homes that killed runs left under the temporary folder. A
+// sweep removes the homes that killed runs left under folders for temporary files. A
 // home is left over when its lock is free; only files of our own user count.
 func sweep(ctx context.Context, as *account) error {
-	base, err := tempBase(as)
-	if err != nil {
-		return err
-	}
-	dirs, err := filepath.Glob(filepath.Join(base, homePrefix+"*"))
-	if err != nil {
-		return err
+	var dirs []string
+	for _, base := range pg.SweepDirs() {
+		found, err := filepath.Glob(filepath.Join(base, homePrefix+"*"))
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, found...)
 	}
 	var errs []error
 	for _, dir := range dirs {
