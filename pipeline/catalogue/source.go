@@ -101,6 +101,9 @@ func Load(ctx context.Context, source Source) (*Catalogue, error) {
 	if missing(err) && source.exists(ctx, f) {
 		return nil, fmt.Errorf("read catalogue %s: %w", source, ErrNoIndex)
 	}
+	if missing(err) && source.IsFolder() {
+		return nil, fmt.Errorf("no such folder: %s", source.Dir())
+	}
 	if err != nil {
 		return nil, err
 	}

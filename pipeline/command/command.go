@@ -71,7 +71,7 @@ func databaseURL(flag string) string {
 // Main executes the command and returns the exit code; an error becomes one line
 // on stderr.
 func Main(ctx context.Context, root *cobra.Command, stderr io.Writer) int {
-	err := root.ExecuteContext(ctx)
+	err := mended(root.Name(), root.ExecuteContext(ctx))
 	Report(stderr, root.Name(), err)
 	return ExitCode(err)
 }

@@ -51,6 +51,16 @@ func TestMigrateAndWorkerSeeTheFlagBeforeTheEnvironment(t *testing.T) {
 	r.ok("migrate", "--database-url", schematest.Empty(t))
 }
 
+func TestDatabaseThatWasNeverMigratedIsToldTheMend(t *testing.T) {
+	t.Parallel()
+	r := &rig{t: t, url: schematest.Empty(t), catalog: os.Getenv(catalogEnv)}
+	for _, args := range [][]string{{"stream", "--source", r.catalog}, {"status"}, {"check"}, {"catalog", "import", r.catalog}} {
+		p := r.start("", args...)
+		assert.Equal(t, p.wait(), 1)
+		assert.Assert(t, strings.HasPrefix(p.lastLine(), "conveyor: the database lacks tables of this version: run conveyor migrate ("), p.lastLine())
+	}
+}
+
 func TestSecondStreamOnAScopeIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
@@ -157,6 +167,7 @@ func TestBadInvocationsAreOneLine(t *testing.T) {
 		"conveyor: batch must be between 1 and 10000":                    {"stream", "--source", "x", "--batch", "-1"},
 		"conveyor: run-id must not be longer than 40 bytes":              {"stream", "--source", "x", "--run-id", strings.Repeat("x", 41)},
 		`conveyor: parse source: scheme "ftp", want file, http or https`: {"stream", "--source", "ftp://x"},
+		"conveyor: import catalogue: no such folder: /no/such/":          {"catalog", "import", "/no/such"},
 		`conveyor: unknown command "fly" for "conveyor"`:                 {"fly"},
 	} {
 		p := r.start("", args...)

@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 
+	// pgconn: the server's answer as data, to tell a database that was never migrated.
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"deadwire/pipeline/dispatch"
 	"deadwire/pipeline/session"
 )
@@ -43,6 +46,22 @@ func ExitCode(err error) int {
 	}
 	return CodeError
 }
+
+// mended names the mend of an error that has one: a database without conveyor's
+// tables, or with those of an older version.
+func mended(name string, err error) error {
+	refusal, answered := errors.AsType[*pgconn.PgError](err)
+	if !answered || refusal.Code != undefinedTable && refusal.Code != undefinedColumn {
+		return err
+	}
+	return fmt.Errorf("the database lacks tables of this version: run %s migrate (%w)", name, err)
+}
+
+// SQLSTATEs of a database that was not migrated.
+const (
+	undefinedTable  = "42P01"
+	undefinedColumn = "42703"
+)
 
 // Report writes the error as one line, "NAME: …", and nothing for nil.
 func Report(to io.Writer, name string, err error) {

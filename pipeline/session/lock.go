@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"time"
 
 	"deadwire/pipeline/schema"
 )
@@ -25,16 +26,19 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("scope %q is held by another stream (backend pid %d, %s)", e.Scope, e.PID, e.Application)
 }
 
-// scopeTries bounds how often a scope is asked for whose holder was just leaving.
-const scopeTries = 3
+// A holder behind a proxy may seem to be there for a moment after its client left,
+// so a scope is asked for again, scopePause apart, until scopePatience is over.
+const (
+	scopePatience = time.Second
+	scopePause    = 50 * time.Millisecond
+)
 
 // LockScope takes the named scope for the life of this session, or returns a
-// HeldError at once. The lock is the server's: it ends with the session, whatever
-// ends that. A holder that is gone by the time it is looked up was only leaving, so
-// the scope is asked for again.
+// HeldError within a second or so. The lock is the server's: it ends with the
+// session, whatever ends that.
 func (s *Session) LockScope(ctx context.Context, scope string) error {
 	key := scopeKey(scope)
-	for try := 1; ; try++ {
+	for deadline := time.Now().Add(scopePatience); ; {
 		taken, err := Value[bool](ctx, s, schema.ScopeLock, schema.ScopeNamespace, key)
 		if err != nil {
 			return fmt.Errorf("scope-lock: %w", err)
@@ -44,8 +48,13 @@ func (s *Session) LockScope(ctx context.Context, scope string) error {
 		}
 		err = s.scopeHolder(ctx, scope, key)
 		held, known := errors.AsType[*HeldError](err)
-		if !known || held.PID != 0 || try == scopeTries {
+		if !known || time.Now().After(deadline) {
 			return err
+		}
+		select {
+		case <-time.After(scopePause):
+		case <-ctx.Done():
+			return held
 		}
 	}
 }

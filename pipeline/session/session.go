@@ -132,9 +132,10 @@ func (s *Session) Closed() bool { return s.closed }
 // the server, another process, or a statement that overran its bound.
 func (s *Session) Lost() bool { return !s.closed && s.conn.IsClosed() }
 
-// Close ends the session for good: Terminate, then the socket. Closing again does
-// nothing; closing a lost session waits for what pgx still does to end it. Both are
-// bounded by the session's own timeout even when the context is not.
+// Close ends the session for good: Terminate, then the end of what we send, then
+// the server's own end, so that whoever comes next finds no lock of ours. Closing
+// again does nothing; closing a lost session waits for what pgx still does to end
+// it. All is bounded, even when the context is not.
 func (s *Session) Close(ctx context.Context) error {
 	if s.closed {
 		return nil
@@ -147,7 +148,7 @@ func (s *Session) Close(ctx context.Context) error {
 		s.awaitCleanup(ctx)
 		return nil
 	}
-	err := s.conn.Close(ctx)
+	err := s.goodbye(ctx)
 	if err != nil {
 		return fmt.Errorf("close session %s%s: %w", prefix, s.name, err)
 	}

@@ -154,7 +154,8 @@ func TestScopeHasOneHolderAndNamesIt(t *testing.T) {
 	assert.Equal(t, held.Application, "conveyor/coordinator")
 	assert.NilError(t, second.LockScope(t.Context(), "source:other"))
 	assert.NilError(t, first.Close(t.Context()))
-	schematest.Eventually(t, url, "select not exists (select from pg_stat_activity where pid = $1)", int32(held.PID))
+	assert.Assert(t, !value[bool](t, second, "select exists (select from pg_stat_activity where pid = $1)", held.PID),
+		"Close waited for the server")
 	assert.NilError(t, second.LockScope(t.Context(), "full-catalog"), "the lock ended with its session")
 }
 
