@@ -42,6 +42,7 @@ var imports = map[string][]string{
 	"pipeline/sweep":             {"pipeline/..."},
 	"pipeline/drive":             {"pipeline/..."},
 	"pipeline/jobs":              {"pipeline/..."},
+	"pipeline/metrics":           {"pipeline/dispatch"},
 
 	"harness/event":           {},
 	"harness/verdict":         {},
@@ -119,8 +120,8 @@ var libraries = map[string][]string{
 	"github.com/jstemmer/go-junit-report/v2/junit": {"harness/report/junit"},
 	"github.com/moby/moby":                         {"harness/pg/docker"},
 	"github.com/muesli/termenv":                    {"harness/report/terminal"},
-	"github.com/prometheus/client_golang":          {"scenarios/soak"},
-	"github.com/prometheus/procfs":                 {"harness/witness", "harness/subject", "faults/process", "scenarios/oracle"},
+	"github.com/prometheus/client_golang":          {"scenarios/soak", "pipeline/metrics"},
+	"github.com/prometheus/procfs":                 {"pipeline/envelope", "harness/witness", "harness/subject", "faults/process", "scenarios/oracle"},
 	"github.com/riverqueue/river":                  {"pipeline/jobs"},
 	"github.com/rs/zerolog":                        {"harness/proxy"}, // Toxiproxy's constructor takes its logger
 	"github.com/rivo/uniseg":                       {"harness/report/terminal"},

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"time"
 
+	"deadwire/pipeline/envelope"
 	"deadwire/pipeline/ledger"
 	"deadwire/pipeline/session"
 	"deadwire/pipeline/slot"
@@ -101,6 +102,24 @@ type Config struct {
 	// CrashesMax is how many batches that a worker's death ended a stream outlives;
 	// 0 ends it at the first.
 	CrashesMax int
+	// Disabled refuses every dispatch.
+	Disabled bool
+	// Bars are the envelope's; the zero value trips on a lockout only.
+	Bars envelope.Bars
+	// Governor slows before the load trips; nil: nothing is waited for.
+	Governor *envelope.Governor
+	// Load and Memory sample the host and our processes; nil: not sampled.
+	Load   func() (float64, bool)
+	Memory func() int64
+	// Sources bounds the work to cards of these sources (keys of table source); empty:
+	// all.
+	Sources []int64
+	// Before makes evidence from before this instant count as none.
+	Before time.Time
+	// StartAfter sets the scope's mark before the stream begins; nil: go on at the mark.
+	StartAfter *int64
+	// Done is told of each batch that ended without an error; nil: nobody is.
+	Done func(Outcome)
 	// Versions is the manifest of current extractor versions.
 	Versions map[string]string
 	// Sessions opens slot sessions and, in need, the ledger's.
@@ -134,6 +153,7 @@ type Dispatcher struct {
 	session   *session.Session
 	ledger    *ledger.Ledger
 	extractor Extractor
+	window    envelope.Window
 }
 
 // New makes a dispatcher. The session stays its caller's.
@@ -144,8 +164,8 @@ func New(cfg Config, coordinator *session.Session, extractor Extractor) *Dispatc
 	}
 }
 
-// ErrThrottled says that no slot was free, or that none could be asked for. Nothing
-// was done and no ledger row was written.
+// ErrThrottled says that no slot was free until patience was over, or that none
+// could be asked for. Nothing was done and no ledger row was written.
 var ErrThrottled = errors.New("dispatch throttled")
 
 // BatchError says that a batch failed and what its ledger row says now.
@@ -172,19 +192,51 @@ type batch struct {
 	extraction Extraction
 	decision   decided
 	parked     []int64
+	trip, bar  string
+	reason     string
 }
 
-// Dispatch runs one batch: under a slot, with a ledger row. Its error is ErrThrottled
-// for a refusal (no row), a *BatchError for a batch that failed.
-func (d *Dispatcher) Dispatch(ctx context.Context, number int, cards []Card) (Counts, error) {
-	held, err := slot.Acquire(ctx, d.cfg.Sessions, d.cfg.Slots)
-	if err != nil {
-		return Counts{}, d.refused(ctx, err)
+// Order says what a dispatch works on.
+type Order struct {
+	// Number counts the batches of this process, for the ledger's id.
+	Number int
+	// Reason is what triggered it: stream, sweep, card-create, evidence-change.
+	Reason string
+	// Select chooses the cards, before a slot is asked for; it claims nothing.
+	Select func(context.Context) ([]Card, error)
+	// Claim chooses the cards under the slot, so that nothing is claimed in vain. Used
+	// when Select is nil.
+	Claim func(context.Context) ([]Card, error)
+}
+
+// Dispatch runs one batch: past the gates, under a slot, with a ledger row. Refusals
+// are outcomes without a row; its error is a *BatchError for a batch that failed.
+func (d *Dispatcher) Dispatch(ctx context.Context, order Order) (Outcome, error) {
+	refusal, err := d.gates(ctx)
+	if err != nil || refusal.Status != "" {
+		return refusal, err
 	}
-	b := &batch{number: number, cards: cards, slot: held, started: time.Now()}
-	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, number)
-	b.log = d.cfg.Log.With("batch", number, "ledger", b.id)
+	var cards []Card
+	if order.Select != nil {
+		cards, err = order.Select(ctx)
+		if err != nil || len(cards) == 0 {
+			return Outcome{Status: Empty}, err
+		}
+	}
+	held, err := slot.Acquire(ctx, d.cfg.Sessions, d.slots())
+	if err != nil {
+		return d.refused(ctx, err)
+	}
+	b := &batch{number: order.Number, reason: order.Reason, cards: cards, slot: held, started: time.Now()}
+	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, order.Number)
+	b.log = d.cfg.Log.With("batch", order.Number, "ledger", b.id)
 	defer d.release(ctx, b)
+	if order.Select == nil {
+		b.cards, err = order.Claim(ctx)
+		if err != nil || len(b.cards) == 0 {
+			return Outcome{Status: Empty}, err
+		}
+	}
 	return d.recorded(ctx, b)
 }
 
@@ -198,28 +250,35 @@ func (d *Dispatcher) release(ctx context.Context, b *batch) {
 }
 
 // recorded runs the batch between its ledger entries.
-func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Counts, error) {
+func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {
 	b.stage("ledger")
 	err := d.ledger.Start(ctx, ledger.Row{
 		ID: b.id, DataRun: d.cfg.Run, Command: Command, Revision: d.cfg.Revision,
 		Counters: ledger.Counters{
-			"trigger_reason": "stream", "batch_size": len(b.cards), "scope": d.cfg.Scope,
+			"trigger_reason": b.reason, "batch_size": len(b.cards), "scope": d.cfg.Scope,
 			"backend_pid": d.session.BackendPID(),
 		},
 	})
 	if err != nil {
-		return Counts{}, d.startFailed(ctx, b, err)
+		return Outcome{}, d.startFailed(ctx, b, err)
 	}
 	err = d.work(ctx, b)
 	if err == nil {
 		err = d.complete(ctx, b)
 	}
 	if err != nil {
-		return b.counts(), d.fail(ctx, b, err)
+		return Outcome{Counts: b.counts()}, d.fail(ctx, b, err)
 	}
 	b.stage("done")
 	b.log.Info("batch completed", "cards", len(b.cards), "votes", b.decision.written(), "elapsed_s", time.Since(b.started).Seconds())
-	return b.counts(), nil
+	outcome := Outcome{Status: Completed, Trip: b.trip, Bar: b.bar, Counts: b.counts()}
+	if b.trip != "" {
+		outcome.Status = CompletedWithTrip
+	}
+	if d.cfg.Done != nil {
+		d.cfg.Done(outcome)
+	}
+	return outcome, nil
 }
 
 func (d *Dispatcher) work(ctx context.Context, b *batch) error {
@@ -250,16 +309,34 @@ func (d *Dispatcher) extract(ctx context.Context, b *batch) error {
 	}
 	var err error
 	b.extraction, err = d.extractor.Extract(ctx, d.cfg.Run, todo)
+	d.remember(b.extraction)
 	if err != nil {
 		return fmt.Errorf("stage c: %w", err)
 	}
-	return nil
+	return d.locked(ctx, b)
+}
+
+// measured adds to a batch's counters what the gates and the host had to do with it.
+func (d *Dispatcher) measured(b *batch) ledger.Counters {
+	counters := b.counters()
+	if b.trip != "" {
+		counters["lockout_trip_id"] = b.trip
+	}
+	if d.cfg.Memory != nil {
+		counters["peak_rss_mb"] = d.cfg.Memory() >> 20
+	}
+	if d.cfg.Governor != nil {
+		waits, slept := d.cfg.Governor.Waits()
+		counters["load_brake_waits"], counters["load_brake_seconds"] = waits, slept.Seconds()
+		counters["load_governor_concurrency"] = d.cfg.Governor.Concurrency()
+	}
+	return counters
 }
 
 // complete ends the row before anything is said about it, and also for a caller who
 // was cancelled meanwhile: the votes are committed, so the batch is done.
 func (d *Dispatcher) complete(ctx context.Context, b *batch) error {
-	return d.ledger.Complete(context.WithoutCancel(ctx), b.id, b.decision.written(), time.Since(b.started), b.counters())
+	return d.ledger.Complete(context.WithoutCancel(ctx), b.id, b.decision.written(), time.Since(b.started), d.measured(b))
 }
 
 func (b *batch) stage(name string) { b.log.Info("stage", "stage", name) }

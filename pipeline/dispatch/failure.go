@@ -12,21 +12,21 @@ import (
 	"deadwire/pipeline/worker"
 )
 
-// refused turns the want of a slot into ErrThrottled: no permission, no work.
-func (d *Dispatcher) refused(ctx context.Context, err error) error {
+// refused turns the want of a slot into an outcome: no permission, no work.
+func (d *Dispatcher) refused(ctx context.Context, err error) (Outcome, error) {
 	_, unavailable := errors.AsType[*slot.UnavailableError](err)
 	if !unavailable && !errors.Is(err, slot.ErrBusy) {
-		return err
+		return Outcome{}, err
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return Outcome{}, context.Cause(ctx)
 	}
 	d.cfg.Log.Warn("dispatch throttled", "reason", err.Error())
 	_, countErr := d.session.Exec(ctx, schema.Throttled)
 	if countErr != nil {
-		return fmt.Errorf("throttled: %w", countErr)
+		return Outcome{}, fmt.Errorf("throttled: %w", countErr)
 	}
-	return fmt.Errorf("%w: %w", ErrThrottled, err)
+	return Outcome{Status: ThrottledCap, Why: err}, nil
 }
 
 // fail writes the failure into the ledger and returns it with what the row says now.

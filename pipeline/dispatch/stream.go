@@ -6,18 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"deadwire/pipeline/deduce"
-	"deadwire/pipeline/schema"
-	"deadwire/pipeline/session"
 	"deadwire/pipeline/worker"
 )
 
-const (
-	// chunkMax bounds one selection query, in cards.
-	chunkMax = 250
-	// throttleWaitMax is the longest wait for a slot, in first waits.
-	throttleWaitMax = 12
-)
+// throttleWaitMax is the longest wait for a slot, in first waits.
+const throttleWaitMax = 12
 
 // The ways in which a stream ends.
 const (
@@ -26,6 +19,8 @@ const (
 	Bounded   = "max-batches"
 	Throttled = "throttled"
 	LockedOut = "locked-out"
+	Halted    = "halted"
+	Off       = "disabled"
 	Stopped   = "failed"
 )
 
@@ -76,8 +71,11 @@ type Summary struct {
 	Batches  int     `json:"batches"`
 	Crashed  int     `json:"crashed_batches"`
 	Position int64   `json:"position"`
+	Trip     string  `json:"trip,omitempty"`
+	Bar      string  `json:"bar,omitempty"`
 	ElapsedS float64 `json:"elapsed_s"`
 	Counts
+	way walk
 }
 
 // Stream dispatches batches until nothing is eligible. A card that could not be
@@ -110,45 +108,72 @@ func (d *Dispatcher) Join(ctx context.Context) error {
 	return err
 }
 
-func (d *Dispatcher) batches(ctx context.Context, total *Summary) error {
-	for {
+func (d *Dispatcher) batches(ctx context.Context, total *Summary) (err error) {
+	total.way, err = d.begun(ctx)
+	if err == nil && d.cfg.StartAfter != nil {
+		err = d.reset(ctx, *d.cfg.StartAfter)
+	}
+	for err == nil && total.Status == "" {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted after %d batches: %w", total.Batches, context.Cause(ctx))
 		}
-		over, err := d.next(ctx, total)
-		if over || err != nil {
-			return err
-		}
+		err = d.next(ctx, total)
+		total.Position = total.way.at
 	}
+	if err == nil && (total.Status == Complete || total.Status == WorkLeft) {
+		err = d.reset(ctx, 0) // the next stream over this scope is a new pass
+	}
+	return err
 }
 
-// next selects and dispatches one batch, and says whether the stream is over.
-func (d *Dispatcher) next(ctx context.Context, total *Summary) (over bool, err error) {
+// next dispatches one batch, and sets the status when the stream is over.
+func (d *Dispatcher) next(ctx context.Context, total *Summary) error {
 	number := total.Batches + total.Crashed + 1
-	d.cfg.Log.Info("stage", "stage", "select", "batch", number)
-	cards, position, err := d.selected(ctx, total.Position)
-	if err != nil {
-		return true, fmt.Errorf("select: %w", err)
+	if bounded := d.cfg.MaxBatches; bounded > 0 && total.Batches >= bounded {
+		cards, _, err := d.selected(ctx, total.way)
+		total.Status = ending(total, len(cards) == 0)
+		return err
 	}
-	total.Status = ending(total, len(cards) == 0, d.cfg.MaxBatches)
-	if total.Status != "" {
-		return true, nil
-	}
-	counts, err := d.patiently(ctx, number, cards)
+	way := total.way
+	outcome, err := d.patiently(ctx, Order{Number: number, Reason: "stream", Select: func(ctx context.Context) (cards []Card, err error) {
+		d.cfg.Log.Info("stage", "stage", "select", "batch", number)
+		cards, way, err = d.selected(ctx, total.way)
+		return cards, err
+	}})
 	if d.survivable(err, total) {
 		total.Crashed++ // the same cards come again; what was stored of them is done
-		return false, nil
-	}
-	if errors.Is(err, ErrThrottled) {
-		total.Status = Throttled
+		return nil
 	}
 	if err != nil {
-		return true, err
+		return err
 	}
+	total.Trip, total.Bar = outcome.Trip, outcome.Bar
+	switch outcome.Status {
+	case Disabled:
+		total.Status = Off
+	case HaltedOpenTrip, HaltedNewTrip:
+		total.Status = Halted
+	case Empty:
+		total.Status = ending(total, true)
+	case ThrottledCap:
+		total.Status = Throttled
+		return fmt.Errorf("%w: %w", ErrThrottled, outcome.Why)
+	default:
+		return d.passed(ctx, total, outcome, way)
+	}
+	return nil
+}
+
+// passed takes in a batch that was completed, and moves on.
+func (d *Dispatcher) passed(ctx context.Context, total *Summary, outcome Outcome, way walk) error {
 	total.Batches++
-	total.Position = position
-	total.add(counts)
-	return false, nil
+	total.add(outcome.Counts)
+	if total.lockout {
+		total.Status = LockedOut
+	}
+	before := total.way
+	total.way = way
+	return d.marked(ctx, before, way, outcome.Cards)
 }
 
 // survivable says whether a pass that is told to go on may do so: only a worker
@@ -158,72 +183,29 @@ func (d *Dispatcher) survivable(err error, total *Summary) bool {
 	return died && total.Crashed < d.cfg.CrashesMax && !d.session.Lost() && !d.session.Closed()
 }
 
-// ending says whether and how the stream is over, "" when it goes on.
-func ending(total *Summary, exhausted bool, batchesMax int) string {
+// ending says how a stream is over that has nothing more to select, or no leave to.
+func ending(total *Summary, exhausted bool) string {
 	switch {
-	case total.lockout:
-		return LockedOut
-	case exhausted && total.FetchFailures+total.Throttled > 0:
-		return WorkLeft
-	case exhausted:
-		return Complete
-	case batchesMax > 0 && total.Batches >= batchesMax:
+	case !exhausted:
 		return Bounded
+	case total.FetchFailures+total.Throttled > 0:
+		return WorkLeft
 	}
-	return ""
+	return Complete
 }
 
-// selected walks the keyset from a position until a batch is full or the catalogue
-// ends. The new position is the last card taken, or the end of what was seen.
-func (d *Dispatcher) selected(ctx context.Context, position int64) ([]Card, int64, error) {
-	var batch []Card
-	for {
-		chunk, err := session.Rows[selectedRow](ctx, d.session, schema.Select,
-			position, chunkMax, d.cfg.Versions, deduce.JoinKeyAgent, d.cfg.PoisonAfter)
-		if err != nil || len(chunk) == 0 {
-			return batch, position, err
-		}
-		for _, row := range chunk {
-			position = row.ID
-			if !row.NeedsExtraction && !row.NeedsDecision && !row.NeedsParking {
-				continue
-			}
-			batch = append(batch, row.card())
-			if len(batch) == d.cfg.Batch {
-				return batch, position, nil
-			}
-		}
-	}
-}
-
-// selectedRow is what the statement Select returns.
-type selectedRow struct {
-	ID              int64
-	Identifier      string
-	File            string
-	DPI             int    `db:"dpi"`
-	MD5             string `db:"md5"`
-	ContentPhash    int64
-	NeedsExtraction bool
-	NeedsDecision   bool
-	NeedsParking    bool
-	Stored          bool
-}
-
-func (r selectedRow) card() Card { return Card(r) }
-
-// patiently retries the same batch while no slot is free, with doubling waits. A
-// refusal wrote no row, so the retry is the same attempt.
-func (d *Dispatcher) patiently(ctx context.Context, number int, cards []Card) (Counts, error) {
+// patiently tries again while no slot is free, with doubling waits. A refusal wrote
+// no row, so it is the same attempt.
+func (d *Dispatcher) patiently(ctx context.Context, order Order) (Outcome, error) {
 	wait := d.cfg.ThrottleWait
 	for tries := 0; ; tries++ {
-		counts, err := d.Dispatch(ctx, number, cards)
-		if !errors.Is(err, ErrThrottled) || tries == d.cfg.ThrottleRetries {
-			return counts, err
+		outcome, err := d.Dispatch(ctx, order)
+		if err != nil || outcome.Status != ThrottledCap || tries == d.cfg.ThrottleRetries {
+			return outcome, err
 		}
 		err = pause(ctx, wait)
 		if err != nil {
-			return Counts{}, err
+			return Outcome{}, err
 		}
 		wait = min(2*wait, throttleWaitMax*d.cfg.ThrottleWait)
 	}

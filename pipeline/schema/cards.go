@@ -11,6 +11,24 @@ const votable = `c.printing_tag_status = 'unresolved' and c.canonical_card_id is
 const extracted = `exists (select from image_evidence e
   where e.card_id = c.id and e.content_hash = c.content_phash and e.extractor_versions @> $3)`
 
+// judged is the rest of both: what there is to do on each card of the chunk.
+const judged = `), judged as materialized (
+  select c.*, ` + extracted + ` as extracted,
+    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
+      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
+        and l.skip_reason <> 'no-evidence') as decided,
+    exists (select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored,
+    (select max(e.updated_at) from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored_at,
+    ` + votable + ` as votable, coalesce(a.attempts >= $5, false) as poison, a.parked_at
+  from chunk c left join stage_c_attempt a on a.card_id = c.id and a.content_hash = c.content_phash
+)
+select id, identifier, file, dpi, coalesce(trim(md5_checksum), '') as md5, content_phash,
+  not extracted and not poison as needs_extraction,
+  extracted and votable and not decided as needs_decision,
+  not extracted and poison and parked_at is null as needs_parking, stored,
+  source_id, coalesce(stored_at, 'epoch') as stored_at
+from judged order by id`
+
 // Statements that select and describe cards.
 const (
 	// Select reads the next $2 hashed cards after position $1 and says of each
@@ -20,20 +38,13 @@ const (
 	Select = `/* conveyor:select */
 with chunk as (
   select * from card where content_phash is not null and id > $1 order by id limit $2
-), judged as materialized (
-  select c.*, ` + extracted + ` as extracted,
-    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
-      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
-        and l.skip_reason <> 'no-evidence') as decided,
-    exists (select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored,
-    ` + votable + ` as votable, coalesce(a.attempts >= $5, false) as poison, a.parked_at
-  from chunk c left join stage_c_attempt a on a.card_id = c.id and a.content_hash = c.content_phash
-)
-select id, identifier, file, dpi, coalesce(trim(md5_checksum), '') as md5, content_phash,
-  not extracted and not poison as needs_extraction,
-  extracted and votable and not decided as needs_decision,
-  not extracted and poison and parked_at is null as needs_parking, stored
-from judged order by id`
+` + judged
+
+	// SelectCards judges the given cards ($1) in the same way, at most $2 of them.
+	SelectCards = `/* conveyor:select-cards */
+with chunk as (
+  select * from card where content_phash is not null and id = any($1) order by id limit $2
+` + judged
 
 	// Partition returns the cards of the batch whose image (by md5) already got a
 	// printing vote in this run, anywhere in the catalogue.
