@@ -140,17 +140,6 @@ func (d *Dispatcher) reader(stage string) sweep.Read {
 	}
 }
 
-// Claim takes the next cards of a sweep's cursor.
-func (d *Dispatcher) Claim(ctx context.Context, stage string, limit int) ([]Card, sweep.Found, error) {
-	walker := sweep.Walker{Session: d.session, Cursor: stage, Read: d.reader(stage)}
-	found, err := walker.Claim(ctx, limit)
-	if err != nil || len(found.IDs) == 0 {
-		return nil, found, err
-	}
-	cards, err := d.Seeded(ctx, found.IDs)
-	return cards, found, err
-}
-
 // Plan counts what there is to do.
 type Plan struct {
 	Scope      string `json:"scope"`

@@ -50,7 +50,7 @@ on conflict (scope) do update set position = excluded.position, cards_dispatched
 	// CursorMove moves a cursor ($1) that is still where it was read ($2, lap $3)
 	// to $4; to 0 it wraps. No row means that another walker moved it.
 	CursorMove = `/* conveyor:cursor-move */
-update stage_e_sweep_cursor set position = $4, wrap_count = wrap_count + (case when $4 = 0 then 1 else 0 end),
+update stage_e_sweep_cursor set position = $4::bigint, wrap_count = wrap_count + (case when $4::bigint = 0 then 1 else 0 end),
   updated_at = clock_timestamp()
 where name = $1 and position = $2 and wrap_count = $3`
 )
