@@ -134,7 +134,7 @@ var libraries = map[string][]string{
 	"golang.org/x/net":                             {"harness/witness"},
 	"golang.org/x/sync":                            {"..."},
 	"golang.org/x/sys":                             {"..."},
-	"golang.org/x/term":                            {"harness/report/terminal", "cmd/..."},
+	"golang.org/x/term":                            {"harness/report/terminal", "pipeline/command", "cmd/..."},
 	"golang.org/x/text":                            {"pipeline/...", "scenarios"},
 	"golang.org/x/time":                            {"pipeline/...", "harness/tap"},
 }

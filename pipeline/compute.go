@@ -24,6 +24,7 @@ import (
 type workerSetup struct {
 	Database session.Config `json:"database"`
 	Run      string         `json:"run"`
+	Level    slog.Level     `json:"level"`
 }
 
 // jobArgs is a job without its image.
@@ -45,6 +46,7 @@ type jobReply struct {
 // computer is the worker's side of Stage C: it computes a card's evidence and
 // persists it on a session of its own.
 type computer struct {
+	stderr  io.Writer
 	log     *slog.Logger
 	run     string
 	number  int
@@ -55,7 +57,7 @@ type computer struct {
 // ServeWorker is the worker mode: it answers jobs on stdin until stdin ends, logs to
 // stderr, and returns nil after an orderly leave.
 func ServeWorker(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer, seam worker.Seam) error {
-	return worker.Serve(ctx, stdin, stdout, &computer{log: NewLogger(stderr)}, seam)
+	return worker.Serve(ctx, stdin, stdout, &computer{stderr: stderr, log: NewLogger(stderr)}, seam)
 }
 
 // Init opens the worker's own session.
@@ -71,7 +73,7 @@ func (c *computer) Init(ctx context.Context, number int, setup []byte) error {
 		return err
 	}
 	c.text = newReaders(c.lexicon)
-	c.log = c.log.With("run", s.Run, "worker", number, "pid", os.Getpid(), "backend_pid", c.session.BackendPID())
+	c.log = newLogger(c.stderr, s.Level).With("run", s.Run, "worker", number, "pid", os.Getpid(), "backend_pid", c.session.BackendPID())
 	c.log.Info("worker ready")
 	return nil
 }

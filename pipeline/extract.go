@@ -56,7 +56,7 @@ func (e *extractor) ready(ctx context.Context) (err error) {
 		return e.pool.Heal(ctx)
 	}
 	cfg := e.conveyor.cfg
-	setup, err := json.Marshal(workerSetup{Database: cfg.Database, Run: cfg.Run})
+	setup, err := json.Marshal(workerSetup{Database: cfg.Database, Run: cfg.Run, Level: cfg.Level})
 	if err != nil {
 		return fmt.Errorf("write worker setup: %w", err)
 	}
@@ -68,6 +68,14 @@ func (e *extractor) ready(ctx context.Context) (err error) {
 		return fmt.Errorf("start workers: %w", err)
 	}
 	return nil
+}
+
+// pids are the workers' process ids, none before they were started.
+func (e *extractor) pids() []int {
+	if e.pool == nil {
+		return nil
+	}
+	return e.pool.PIDs()
 }
 
 // close waits for every worker, on a context of its own.

@@ -133,6 +133,9 @@ func TestSourceTroubleLeavesWorkAndSaysSo(t *testing.T) {
 			if c.skip != "" {
 				assert.Equal(t, r.count("card_scan_log where anonymous_id = 'stage-c-v1' and skip_reason = $1", c.skip), 2)
 			}
+			if c.code == command.CodeHalted {
+				r.assertHaltedUntilResolved(p.result()["trip"].(string))
+			}
 			r.resume()
 			r.assertConverged()
 		})

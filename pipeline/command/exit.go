@@ -22,6 +22,8 @@ const (
 	CodeHalted    = 3
 	CodeThrottled = 4
 	CodeWorkLeft  = 5
+	CodeDisabled  = 6
+	CodeFidelity  = 7
 )
 
 // ExitError carries the exit code of an ending that is told by its own words.
@@ -72,17 +74,24 @@ func Report(to io.Writer, name string, err error) {
 	_, _ = fmt.Fprintf(to, "%s: %s\n", name, line) // nobody is left to tell
 }
 
-// ended turns the way in which a stream ended without an error into one, when
-// work was left.
-func ended(summary dispatch.Summary) error {
+// ended turns the way in which a stream or sweep ended without an error into one,
+// when work was left.
+func ended(what string, summary dispatch.Summary) error {
 	switch summary.Status {
 	case dispatch.Complete:
 		return nil
 	case dispatch.LockedOut:
-		return &ExitError{CodeHalted, errors.New("stream halted: the source locked us out; work is left")}
+		return &ExitError{CodeHalted, fmt.Errorf("%s halted: the source locked us out (trip %s); work is left", what, summary.Trip)}
+	case dispatch.Halted:
+		return &ExitError{CodeHalted, fmt.Errorf("%s halted by trip %s (%s): look into it, then: conveyor trip resolve %s --note WHY",
+			what, summary.Trip, summary.Bar, summary.Trip)}
+	case dispatch.Off:
+		return &ExitError{CodeDisabled, fmt.Errorf("%s is disabled by %s", what, enabledEnv)}
+	case dispatch.Throttled:
+		return &ExitError{CodeThrottled, fmt.Errorf("%s stopped: no slot was free; work is left", what)}
 	case dispatch.Bounded:
-		return &ExitError{CodeWorkLeft, fmt.Errorf("stream stopped after %d batches; work is left", summary.Batches)}
+		return &ExitError{CodeWorkLeft, fmt.Errorf("%s stopped after %d batches; work is left", what, summary.Batches)}
 	}
-	return &ExitError{CodeWorkLeft, fmt.Errorf("stream ended with work left: %d fetches failed, %d were throttled",
-		summary.FetchFailures, summary.Counts.Throttled)}
+	return &ExitError{CodeWorkLeft, fmt.Errorf("%s ended with work left: %d fetches failed, %d were throttled",
+		what, summary.FetchFailures, summary.Counts.Throttled)}
 }

@@ -1,11 +1,10 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,68 +13,89 @@ import (
 )
 
 func (a *app) stream() *cobra.Command {
-	var cfg pipeline.Config
-	var asJSON bool
+	var d driver
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "stream --source URL|DIR",
 		Short: "Work through the catalogue, batch by batch, until nothing is eligible",
-		Args:  cobra.NoArgs,
+		Long: "Work through the catalogue, batch by batch, until nothing is eligible. A stream that was ended goes on at its\n" +
+			"scope's mark; it is complete only when it has seen the whole scope.\n\n" + exitTable,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg.Database, cfg.WorkerArgs, cfg.Seam = a.database, a.options.WorkerArgs, a.options.Seam
-			cfg.Stderr = cmd.ErrOrStderr()
-			return stream(cmd, cfg, asJSON)
+			if dryRun {
+				return d.plan(a, cmd)
+			}
+			return d.pass(a, cmd, (*pipeline.Conveyor).Stream)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&cfg.Source, "source", "", "`URL or DIR` that images come from")
-	flags.StringVar(&cfg.Run, "run-id", "", "run `ID` that the data carries, at most 40 bytes (default: minted)")
-	flags.StringVar(&cfg.Scope, "scope", "full-catalog", "`NAME` of the work; one stream at a time per scope")
-	flags.IntVar(&cfg.Batch, "batch", 12, "cards in a batch")
-	flags.IntVar(&cfg.Workers, "workers", 3, "compute processes")
-	flags.IntVar(&cfg.RecycleAfter, "recycle-after", 0, "jobs after which a worker is replaced; 0: never")
-	flags.IntVar(&cfg.Fetchers, "fetchers", 6, "fetches at a time")
-	flags.IntVar(&cfg.Slots, "slots", 6, "dispatches at a time in this database")
-	flags.IntVar(&cfg.MaxBatches, "max-batches", 0, "end after so many batches; 0: no bound")
-	flags.Float64Var(&cfg.Rate, "rate", 0, "fetches per second, over all processes on this database; 0: the source's own limit")
-	flags.IntVar(&cfg.CrashesMax, "crashes-max", 0, "batches ended by a worker's death to outlive; 0: end at the first")
-	flags.IntVar(&cfg.PoisonAfter, "poison-after", 3, "workers that a card may kill in a row before it is parked")
-	flags.IntVar(&cfg.ThrottleRetries, "throttle-retries", 20, "consecutive refusals of a slot to sit out")
-	flags.DurationVar(&cfg.ThrottleWait, "throttle-wait", 0, "first wait after a refusal, doubling (default 5s)")
-	flags.BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	d.scopeFlags(cmd)
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what there is to do; write nothing")
 	_ = cmd.MarkFlagRequired("source") // the flag was defined above
 	return cmd
 }
 
-// stream runs until done, or until SIGINT or SIGTERM: then the batch is failed
-// truthfully and the error names the signal. SIGPIPE is ignored, so that a reader who
-// left does not end the work.
-func stream(cmd *cobra.Command, cfg pipeline.Config, asJSON bool) error {
-	signal.Ignore(syscall.SIGPIPE)
-	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	conveyor, err := pipeline.New(cfg)
-	if err != nil {
-		return err
-	}
-	summary, err := conveyor.Stream(ctx)
-	result := streamed{Summary: summary, ExitCode: ExitCode(err)}
-	if err == nil {
-		err = ended(summary)
-		result.ExitCode = ExitCode(err)
-	}
-	if err != nil {
-		result.Error = err.Error()
-		err = fmt.Errorf("stream: %w", err)
-	}
-	if failed, ok := errors.AsType[*dispatch.BatchError](err); ok {
-		result.FailedLedger, result.LedgerState = failed.Ledger, failed.State
-	}
-	// The ledger is written already: a reader who left takes nothing back.
-	_ = printed(cmd, asJSON, result, result.text())
-	return err
+// exitTable is part of the help of the commands that dispatch.
+const exitTable = "Exit codes: 0 nothing is left to do, 1 error, 2 reference failed, 3 halted by the envelope or locked out,\n" +
+	"4 no slot or scope was free, 5 work is left, 6 disabled, 7 a machine's votes alone changed a card."
+
+// plan prints what a stream would do.
+func (d *driver) plan(a *app, cmd *cobra.Command) error {
+	return d.under(a, cmd, func(ctx context.Context, conveyor *pipeline.Conveyor) error {
+		plan, err := conveyor.Plan(ctx)
+		if err != nil {
+			return err
+		}
+		text := fmt.Sprintf("%s: %d cards to do in %d batches (%d to extract, %d only to decide, %d to park), from behind card %d; nothing was written\n",
+			plan.Scope, plan.Cards, plan.Batches, plan.Extraction, plan.Decision, plan.Parking, plan.Position)
+		if plan.Trip != "" {
+			text += "halted by open trip " + plan.Trip + "\n"
+		}
+		return printed(cmd, d.asJSON, plan, text)
+	})
 }
 
-// streamed is the result of the command stream.
+func (a *app) sweep() *cobra.Command {
+	var d driver
+	cmd := &cobra.Command{
+		Use:   "sweep --source URL|DIR",
+		Short: "Take up what streams and events left behind, until a whole lap found nothing",
+		Long: "Take up what streams and events left behind: failed fetches, throttled and lost batches. Any number of sweeps\n" +
+			"and streams may run at once. A sweep waits for no slot; the next one goes on where it ended.\n\n" + exitTable,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return d.pass(a, cmd, (*pipeline.Conveyor).Sweep)
+		},
+	}
+	d.passFlags(cmd.Flags())
+	_ = cmd.MarkFlagRequired("source") // the flag was defined above
+	return cmd
+}
+
+func (a *app) shakedown() *cobra.Command {
+	var d driver
+	var before string
+	cmd := &cobra.Command{
+		Use:   "shakedown --source URL|DIR --before TIME",
+		Short: "Extract anew all evidence from before a point in time, taking nothing over",
+		Long: "Extract anew all evidence from before a point in time, taking nothing over from what is stored. Ended in the\n" +
+			"middle, the same command goes on: what it did is not from before TIME any more.\n\n" + exitTable,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			d.cfg.Before, err = time.Parse(time.RFC3339, before)
+			if err != nil || d.cfg.Before.After(time.Now()) {
+				return errors.New(`before must be a time in the past, such as "2026-01-31T18:00:00Z"`)
+			}
+			return d.pass(a, cmd, (*pipeline.Conveyor).Stream)
+		},
+	}
+	d.scopeFlags(cmd)
+	cmd.Flags().StringVar(&before, "before", "", "`TIME` (RFC 3339): evidence from before it is computed again")
+	_ = cmd.MarkFlagRequired("source") // the flags were defined above
+	_ = cmd.MarkFlagRequired("before")
+	return cmd
+}
+
+// streamed is the result of a command that dispatches.
 type streamed struct {
 	dispatch.Summary
 	ExitCode     int    `json:"exit_code"`

@@ -118,8 +118,10 @@ type Config struct {
 	Before time.Time
 	// StartAfter sets the scope's mark before the stream begins; nil: go on at the mark.
 	StartAfter *int64
-	// Done is told of each batch that ended without an error; nil: nobody is.
+	// Done is told how each dispatch ended, refusals and failures too; nil: nobody is.
 	Done func(Outcome)
+	// Progress is told the total after each batch of a stream or sweep; nil: nobody is.
+	Progress func(Summary)
 	// Versions is the manifest of current extractor versions.
 	Versions map[string]string
 	// Sessions opens slot sessions and, in need, the ledger's.
@@ -212,6 +214,19 @@ type Order struct {
 // Dispatch runs one batch: past the gates, under a slot, with a ledger row. Refusals
 // are outcomes without a row; its error is a *BatchError for a batch that failed.
 func (d *Dispatcher) Dispatch(ctx context.Context, order Order) (Outcome, error) {
+	started := time.Now()
+	outcome, err := d.dispatch(ctx, order)
+	if err != nil {
+		outcome.Status = Failed
+	}
+	outcome.Elapsed = time.Since(started)
+	if d.cfg.Done != nil {
+		d.cfg.Done(outcome)
+	}
+	return outcome, err
+}
+
+func (d *Dispatcher) dispatch(ctx context.Context, order Order) (Outcome, error) {
 	refusal, err := d.gates(ctx)
 	if err != nil || refusal.Status != "" {
 		return refusal, err
@@ -274,9 +289,6 @@ func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {
 	outcome := Outcome{Status: Completed, Trip: b.trip, Bar: b.bar, Counts: b.counts()}
 	if b.trip != "" {
 		outcome.Status = CompletedWithTrip
-	}
-	if d.cfg.Done != nil {
-		d.cfg.Done(outcome)
 	}
 	return outcome, nil
 }

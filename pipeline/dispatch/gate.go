@@ -3,13 +3,14 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"deadwire/pipeline/envelope"
 	"deadwire/pipeline/ledger"
 )
 
-// The ways in which a dispatch ends without an error; all but the last two are
-// refusals, which write no ledger row.
+// The ways in which a dispatch ends. Those before Completed are refusals, which write
+// no ledger row; Failed stands beside an error.
 const (
 	Disabled          = "disabled"
 	HaltedOpenTrip    = "halted-open-trip"
@@ -18,16 +19,19 @@ const (
 	ThrottledCap      = "throttled-concurrency-cap"
 	Completed         = "completed"
 	CompletedWithTrip = "completed-with-trip"
+	Failed            = "failed"
 )
 
 // Outcome is how a dispatch ended.
 type Outcome struct {
-	// Status is one of the words above; "" beside an error.
+	// Status is one of the words above.
 	Status string
 	// Trip is the envelope's trip that halted it, or that it recorded, and Bar what tripped.
 	Trip, Bar string
 	// Why says more about a throttled dispatch.
 	Why error
+	// Elapsed is the time from the gates to the end.
+	Elapsed time.Duration
 	Counts
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"deadwire/pipeline/schema"
+	"deadwire/pipeline/session"
 	"deadwire/pipeline/worker"
 )
 
@@ -74,6 +76,8 @@ type Summary struct {
 	Trip     string  `json:"trip,omitempty"`
 	Bar      string  `json:"bar,omitempty"`
 	ElapsedS float64 `json:"elapsed_s"`
+	// End is the last card's key when the stream began: where Position leads to.
+	End int64 `json:"-"`
 	Counts
 	way walk
 }
@@ -109,6 +113,10 @@ func (d *Dispatcher) Join(ctx context.Context) error {
 }
 
 func (d *Dispatcher) batches(ctx context.Context, total *Summary) (err error) {
+	total.End, err = session.Value[int64](ctx, d.session, schema.CatalogueEnd)
+	if err != nil {
+		return fmt.Errorf("catalogue-end: %w", err)
+	}
 	total.way, err = d.begun(ctx)
 	if err == nil && d.cfg.StartAfter != nil {
 		err = d.reset(ctx, *d.cfg.StartAfter)
@@ -172,8 +180,15 @@ func (d *Dispatcher) passed(ctx context.Context, total *Summary, outcome Outcome
 		total.Status = LockedOut
 	}
 	before := total.way
-	total.way = way
+	total.way, total.Position = way, way.at
+	d.progress(total)
 	return d.marked(ctx, before, way, outcome.Cards)
+}
+
+func (d *Dispatcher) progress(total *Summary) {
+	if d.cfg.Progress != nil {
+		d.cfg.Progress(*total)
+	}
 }
 
 // survivable says whether a pass that is told to go on may do so: only a worker

@@ -110,6 +110,7 @@ func (s *sweeping) took(outcome Outcome) {
 	}
 	s.total.Batches++
 	s.total.add(outcome.Counts)
+	s.progress(s.total)
 	if s.total.lockout {
 		s.total.Status, s.total.Trip, s.total.Bar = LockedOut, outcome.Trip, outcome.Bar
 	}

@@ -46,6 +46,15 @@ with chunk as (
   select * from card where content_phash is not null and id = any($1) order by id limit $2
 ` + judged
 
+	// CatalogueEnd returns the last card's key.
+	CatalogueEnd = `/* conveyor:catalogue-end */ select coalesce(max(id), 0) from card`
+
+	// SourceID finds a source by its key.
+	SourceID = `/* conveyor:source-id */ select id from source where key = $1`
+
+	// ReadOnly makes the server refuse every write of the session.
+	ReadOnly = `/* conveyor:read-only */ select set_config('default_transaction_read_only', 'on', false)`
+
 	// Partition returns the cards of the batch whose image (by md5) already got a
 	// printing vote in this run, anywhere in the catalogue.
 	Partition = `/* conveyor:partition */
