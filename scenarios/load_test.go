@@ -69,7 +69,7 @@ func TestDefaults(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, s.Subject, "conveyor")
 	assert.Assert(t, !s.OwnServer())
-	assert.Equal(t, s.Workload, scenarios.Workload{Cards: 24, Workers: 3, Batch: 12, Seed: "deadwire", DBTimeoutMS: 5000})
+	assert.Equal(t, s.Workload, scenarios.Workload{Cards: 24, Workers: 3, Batch: 12, Seed: "deadwire", DBTimeoutMS: 5000, ConnectTimeoutS: 30})
 	s, err = scenarios.Parse("f.yaml", []byte("name: x\nstory: s\nserver: own\ncommand: [app]\nworkload: {cards: 3}\ncases: {a: {expect: {outcome: completes}}}\n"))
 	assert.NilError(t, err)
 	assert.Equal(t, s.Subject, "")

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -44,7 +46,7 @@ func runCommand() *cobra.Command {
 	flags := cmd.Flags()
 	f.register(flags)
 	flags.IntVar(&f.count, "count", 1, "run every case `N` times")
-	flags.IntVar(&f.parallel, "parallel", 2*runtime.NumCPU(), "run `N` cases at once")
+	flags.IntVar(&f.parallel, "parallel", 3*runtime.NumCPU(), "run `N` cases at once")
 	flags.BoolVarP(&f.failFast, "fail-fast", "x", false, "stop at the first failure")
 	flags.BoolVar(&f.lastFailed, "last-failed", false, "run only what failed or was not run last time, with its seed")
 	flags.BoolVar(&f.prove, "prove", false, "run a case with an accused process again, with only its act suppressed")
@@ -102,7 +104,8 @@ func (f *runFlags) all(ctx context.Context, runner *scenarios.Runner, reporter r
 	var failed atomic.Bool
 	var group errgroup.Group
 	group.SetLimit(f.parallel)
-	for n, j := range jobs {
+	for _, n := range longestFirst(jobs) {
+		j := jobs[n]
 		group.Go(func() error {
 			if ctx.Err() != nil || (f.failFast && failed.Load()) {
 				return nil
@@ -128,6 +131,19 @@ func (f *runFlags) all(ctx context.Context, runner *scenarios.Runner, reporter r
 		}
 	}
 	return cases
+}
+
+// longestFirst returns the order in which jobs are started, as indices: a long one
+// that began last would be waited for alone.
+func longestFirst(jobs []job) []int {
+	order := make([]int, len(jobs))
+	for n := range jobs {
+		order[n] = n
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(jobs[b].scenario.Cost(jobs[b].c), jobs[a].scenario.Cost(jobs[a].c))
+	})
+	return order
 }
 
 // guarded turns a panic of ours into an undetermined case, so that the other
