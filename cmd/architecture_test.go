@@ -56,6 +56,7 @@ var imports = map[string][]string{
 	"harness/pg/docker":       {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster"},
 	"harness/pg/embedded":     {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster", "harness/pg/local"},
 	"harness/pg/external":     {"harness/event", "harness/wait", "harness/pg"},
+	"harness/pg/repository":   {"harness/pg"},
 	"harness/pg/source":       {"harness/pg", "harness/pg/local", "harness/pg/docker", "harness/pg/embedded", "harness/pg/external"},
 	"harness/pg/pgtest":       {"harness/event", "harness/wait", "harness/pg", "harness/pg/cluster"},
 	"harness/proxy":           {"harness/event", "harness/wait"},

@@ -40,7 +40,7 @@ func TestProvider(t *testing.T) {
 	t.Cleanup(func() { assert.Equal(t, r.hits.Load(), int32(1), "the binaries were fetched more than once") })
 }
 
-func provider(r *repository, cache string, progress func(string)) *embedded.Provider {
+func provider(r *served, cache string, progress func(string)) *embedded.Provider {
 	return embedded.New(embedded.Options{Major: major, Repository: r.URL, CacheDir: cache, Progress: progress})
 }
 
@@ -76,16 +76,16 @@ func TestFetchesOnceWhoeverAsks(t *testing.T) {
 func TestAFailedFetchIsOneMessageAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		wrong func(*repository)
+		wrong func(*served)
 		want  string
 	}{
-		"no network":     {func(r *repository) { r.Close() }, "connection refused"},
-		"no such file":   {func(r *repository) { r.none = true }, "404 Not Found"},
-		"wrong checksum": {func(r *repository) { r.sum = func() string { return strings.Repeat("0", 64) } }, "checksums do not match"},
-		"no checksum":    {func(r *repository) { r.sum = func() string { return "" } }, ".sha256"},
-		"broken off":     {func(r *repository) { r.serve = breakOff }, "broke off after"},
-		"no archive":     {func(r *repository) { r.jar = []byte("no zip at all") }, "zip"},
-		"damaged inside": {func(r *repository) { r.jar = slices.Concat(r.jar[:1000], make([]byte, 1000), r.jar[2000:]) }, ""},
+		"no network":     {func(r *served) { r.Close() }, "connection refused"},
+		"no such file":   {func(r *served) { r.none = true }, "404 Not Found"},
+		"wrong checksum": {func(r *served) { r.sum = func() string { return strings.Repeat("0", 64) } }, "checksums do not match"},
+		"no checksum":    {func(r *served) { r.sum = func() string { return "" } }, ".sha256"},
+		"broken off":     {func(r *served) { r.serve = breakOff }, "broke off after"},
+		"no archive":     {func(r *served) { r.jar = []byte("no zip at all") }, "zip"},
+		"damaged inside": {func(r *served) { r.jar = damaged(r.jar) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -99,6 +99,10 @@ func TestAFailedFetchIsOneMessageAndLeavesNothing(t *testing.T) {
 			assert.Check(t, is.Len(contents(t, cache), 0))
 		})
 	}
+}
+
+func damaged(jar []byte) []byte {
+	return slices.Concat(jar[:1000], make([]byte, 1000), jar[2000:])
 }
 
 // breakOff promises more than it sends.

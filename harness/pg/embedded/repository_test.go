@@ -1,16 +1,12 @@
 package embedded_test
 
 import (
-	"archive/zip"
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
+	"context"
 	"fmt"
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -18,16 +14,21 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"deadwire/harness/pg/repository"
 )
 
-// major is that of the installed binaries which the repository serves.
-const major = 15
+// the installation that the repository serves
+const (
+	major     = 15
+	installed = "/usr/lib/postgresql/15"
+)
 
-// repository is a Maven repository with one artefact, made of what is installed.
-type repository struct {
+// served is a repository of what is installed, with something wrong in it.
+type served struct {
 	*httptest.Server
 	jar  []byte
-	hits atomic.Int32 // requests for the jar
+	hits atomic.Int32 // requests for the artefact
 
 	// what goes wrong; each nil or false: nothing
 	sum   func() string
@@ -35,66 +36,37 @@ type repository struct {
 	none  bool
 }
 
-var artefact = sync.OnceValues(makeJar) // takes a second or two
+// packed is the same for all tests, since it takes a second or two.
+var packed = sync.OnceValues(func() ([]byte, error) { return repository.Pack(context.Background(), installed) })
 
-func newRepository(t *testing.T) *repository {
+func newRepository(t *testing.T) *served {
 	t.Helper()
-	jar, err := artefact()
+	jar, err := packed()
 	assert.NilError(t, err)
-	r := &repository{jar: jar}
+	r := &served{jar: jar}
 	r.Server = httptest.NewServer(r)
 	t.Cleanup(r.Close)
 	return r
 }
 
 // ServeHTTP implements http.Handler.
-func (r *repository) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	sum := sha256.Sum256(r.jar)
+func (r *served) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	isSum := strings.HasSuffix(request.URL.Path, ".sha256")
 	switch {
-	case r.none || !strings.HasPrefix(request.URL.Path, "/io/zonky/test/postgres/embedded-postgres-binaries-"):
+	case r.none, isSum && r.sum != nil && r.sum() == "":
 		http.NotFound(w, request)
-	case strings.HasSuffix(request.URL.Path, ".jar.sha256"):
-		text := hex.EncodeToString(sum[:])
-		if r.sum != nil {
-			text = r.sum()
-		}
-		if text == "" {
-			http.NotFound(w, request)
-			return
-		}
-		fmt.Fprint(w, text)
+	case isSum && r.sum != nil:
+		fmt.Fprint(w, r.sum())
+	case isSum:
+		fmt.Fprint(w, repository.Sum(r.jar))
 	default:
 		r.hits.Add(1)
 		if r.serve != nil {
 			r.serve(w, r.jar)
 			return
 		}
-		w.Header().Set("Content-Length", fmt.Sprint(len(r.jar)))
 		_, _ = w.Write(r.jar) // a client that went away is the test's wish
 	}
-}
-
-// makeJar packs the installed server as zonkyio does: a zip with a tar.xz in it.
-func makeJar() ([]byte, error) {
-	installed := fmt.Sprintf("/usr/lib/postgresql/%d", major)
-	if _, err := os.Stat(installed); err != nil {
-		return nil, err
-	}
-	packed, err := exec.Command("tar", "-C", installed, "-c", "-I", "xz -0", "bin/postgres", "bin/initdb", "bin/pg_ctl", "lib").Output()
-	if err != nil {
-		return nil, fmt.Errorf("tar: %w", err)
-	}
-	var jar bytes.Buffer
-	archive := zip.NewWriter(&jar)
-	entry, err := archive.CreateHeader(&zip.FileHeader{Name: "postgres-linux-x86_64.txz", Method: zip.Store})
-	if err != nil {
-		return nil, err
-	}
-	if _, err := entry.Write(packed); err != nil {
-		return nil, err
-	}
-	err = archive.Close()
-	return jar.Bytes(), err
 }
 
 // cacheFolder returns a folder that the servers' user can enter, unlike t.TempDir.
