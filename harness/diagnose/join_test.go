@@ -48,7 +48,7 @@ func TestClientsWithoutAPIDAreJoinedByTheirTraffic(t *testing.T) {
 	refusal := event.Closing{From: event.Backend, Manner: event.Fatal, State: event.Startup, SQLState: "53300", Text: "sorry, too many clients already"}
 	j.closing(back(2), refusal).closing(front(1), refusal)
 	j.ended(back(2), startupBytes, 100).ended(front(1), startupBytes, 100)
-	j.exited(child, 0)
+	j.killed(child)
 
 	report := diagnose.Explain(j.events)
 	assert.Equal(t, byNumber(t, report, 1).Rule, "capacity.exhausted")
@@ -82,7 +82,7 @@ func TestAClientThatLeftBeforeItLearnedThePIDIsJoined(t *testing.T) {
 	j.opened(front(2), child).opened(back(2), 0)
 	j.name(back(2), 2).name(front(2), 2).name(back(1), 1)
 	j.leavesInStartup(front(1)).ended(front(1), startupBytes, 0)
-	j.serverEndsBack(1).ended(back(1), startupBytes, 300).exited(opener, 0)
+	j.serverEndsBack(1).ended(back(1), startupBytes, 300).killed(opener)
 	j.closing(front(2), event.Closing{From: event.Frontend, Manner: event.Terminate})
 
 	report := diagnose.Explain(j.events)
