@@ -31,6 +31,7 @@ var imports = map[string][]string{
 	"pipeline/slot":              {"pipeline/schema", "pipeline/session"},
 	"pipeline/deduce":            {"pipeline/evidence", "pipeline/schema", "pipeline/session"},
 	"pipeline/consensus":         {"pipeline/deduce", "pipeline/schema", "pipeline/session"},
+	"pipeline/decide":            {"pipeline/consensus", "pipeline/deduce", "pipeline/schema", "pipeline/session"},
 	"pipeline/cardgen":           {"pipeline/catalogue", "pipeline/evidence"},
 	"pipeline/ocr":               {"pipeline/evidence"},
 	"pipeline/worker":            {"pipeline/frame", "pipeline/evidence"},
@@ -106,7 +107,7 @@ var imports = map[string][]string{
 var libraries = map[string][]string{
 	"github.com/Shopify/toxiproxy/v2":              {"harness/proxy"},
 	"github.com/adrg/xdg":                          {"harness/janitor", "harness/pg/...", "harness/rundir"},
-	"github.com/agext/levenshtein":                 {"faults/catalog", "scenarios", "cmd/deadwire"},
+	"github.com/agext/levenshtein":                 {"pipeline/deduce", "faults/catalog", "scenarios", "cmd/deadwire"},
 	"github.com/cenkalti/backoff/v5":               {"pipeline/...", "harness/pg/..."},
 	"github.com/charmbracelet":                     {"harness/report/terminal"},
 	"github.com/containerd/errdefs":                {"harness/pg/docker"}, // what moby's client says, as data

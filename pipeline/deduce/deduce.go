@@ -22,15 +22,26 @@ const (
 	Match
 	// NoMatch votes that no printing in the reference is shown.
 	NoMatch
+	// Depicts votes for an illustration that several printings share.
+	Depicts
 )
 
 // Reasons of a skip. Only NoEvidence may be scanned again in the same run.
 const (
-	NoEvidence     = "no-evidence"
-	NoText         = "no-text"
-	Ambiguous      = "ambiguous"
-	UnknownSetCode = "unknown-set-code"
-	TruncatedImage = "truncated-image"
+	NoEvidence       = "no-evidence"
+	NoText           = "no-text"
+	Ambiguous        = "ambiguous"
+	UnknownSetCode   = "unknown-set-code"
+	TruncatedImage   = "truncated-image"
+	FrameMismatch    = "frame-mismatch"
+	YearMismatch     = "copyright-year-mismatch"
+	ArtistMismatch   = "artist-mismatch"
+	NoSubCheck       = "no-sub-check-evidence" // fallback: neither border, artist nor symbol is known
+	NoSurvivor       = "no-survivor"           // fallback: what was seen rules out every candidate
+	ArtistUnread     = "artist-unread"         // illustration
+	NoIllustration   = "no-illustration"       // illustration: that artist drew none of this name
+	ToReview         = "to-review"             // slow path: for a person
+	VerdictInherited = "verdict-inherited"     // join-key: a twin's votes of this run were copied
 )
 
 // Decision is a calculator's answer for one card.
@@ -38,6 +49,10 @@ type Decision struct {
 	Kind Kind
 	// Printing is the printing's key, for Match.
 	Printing int64
+	// Illustration is the illustration's UUID for Depicts, and Rejected are those that
+	// the card does not show.
+	Illustration string
+	Rejected     []string
 	// Confidence is between 0 and 1; it is recorded and never a weight.
 	Confidence float64
 	// Reason names a skip.
@@ -46,7 +61,7 @@ type Decision struct {
 	Survivors []int64
 }
 
-// Card is what the join-key calculator reads about one card.
+// Card is what the calculators read about one card. Zero values are "not known".
 type Card struct {
 	ID          int64
 	Name        string
@@ -56,14 +71,37 @@ type Card struct {
 	// Border is the border colour class that was seen, "" when none was.
 	Border    string
 	Truncated bool
+	Artist    string
+	// Anchor says whether "Illus." stands before the artist; nil: the line was not read.
+	Anchor *bool
+	Symbol *int64
+	Year   int
+	// Bleed is "none" or "bleed", by shape; BleedMM is what the image's height has over
+	// a trimmed card's, in millimetres, by resolution.
+	Bleed   string
+	BleedMM *float64
 }
 
 // Printing is a candidate from the reference.
 type Printing struct {
-	ID      int64
-	SetCode string
-	Number  string
-	Border  string
+	ID           int64
+	SetCode      string
+	Number       string
+	Border       string
+	Artist       string
+	Frame        string
+	Year         int // of release; 0: unknown
+	Illustration string
+}
+
+// Reference is what the reference knows about one card's name and reading.
+type Reference struct {
+	Candidates []Printing
+	// KnownSet says whether the set code that was read exists at all.
+	KnownSet bool
+	// Symbols are perceptual hashes of set symbols, by lower-case set code, as they were
+	// seen on cards that people settled.
+	Symbols map[string]int64
 }
 
 // NormalName folds a name to what two spellings of it share: no case, accents,

@@ -68,7 +68,7 @@ func TestJoinKey(t *testing.T) {
 		"no evidence":           {deduce.Card{}, false, deduce.Decision{Reason: deduce.NoEvidence}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.DeepEqual(t, deduce.JoinKey(c.card, printings, c.known), c.want)
+			assert.DeepEqual(t, deduce.JoinKey(c.card, deduce.Reference{Candidates: printings, KnownSet: c.known}), c.want)
 		})
 	}
 }
@@ -79,7 +79,8 @@ func TestSplitWritesOnlyWhatDiffers(t *testing.T) {
 	proposed := []deduce.Vote{{Card: 1, Printing: 10}, {Card: 2, Printing: 21}, {Card: 3, Printing: 30}, {Card: 4, Printing: 0}, {Card: 5, Printing: 50}}
 	write, already := deduce.Split(proposed, held)
 	assert.Equal(t, already, 2)
-	assert.DeepEqual(t, deduce.Cards(write), []int64{2, 3, 5})
+	assert.DeepEqual(t, write, []deduce.Vote{{Card: 2, Printing: 21}, {Card: 3, Printing: 30}, {Card: 5, Printing: 50}})
+	assert.DeepEqual(t, deduce.Superseded(write, held), []deduce.Vote{{Card: 2, Printing: 20}, {Card: 5, Printing: 50}, {Card: 5, Printing: 51}})
 }
 
 func TestSplitIsIdempotent(t *testing.T) {

@@ -2,22 +2,28 @@ package deduce
 
 import "slices"
 
-// Vote is one agent's vote on one card; Printing 0 stands for no match.
+// Vote is one agent family's vote on one card; Printing 0 stands for no match.
 type Vote struct {
-	Card       int64
-	Printing   int64
-	Confidence float64
+	Card     int64
+	Family   string
+	Printing int64
 }
 
-// Split compares, card by card, the whole set that an agent proposes with the set
-// that its family already holds. Identical sets are counted and left alone; the
-// others are to be replaced: purge exactly their cards, then insert. It must come
-// before the purge, or nothing would ever be found identical.
+// ballotBox is what one family says about one card.
+type ballotBox struct {
+	card   int64
+	family string
+}
+
+// Split compares, card by card, the whole set that a family proposes with the set
+// that it already holds. Identical sets are counted and left alone; the others are to
+// be replaced: purge exactly their cards, then insert. It must come before the purge,
+// or nothing would ever be found identical.
 func Split(proposed, held []Vote) (write []Vote, already int) {
-	current := outcomes(held)
-	wanted := outcomes(proposed)
+	current, wanted := outcomes(held), outcomes(proposed)
 	for _, vote := range proposed {
-		if slices.Equal(current[vote.Card], wanted[vote.Card]) {
+		box := ballotBox{vote.Card, vote.Family}
+		if slices.Equal(current[box], wanted[box]) {
 			already++
 			continue
 		}
@@ -26,24 +32,24 @@ func Split(proposed, held []Vote) (write []Vote, already int) {
 	return write, already
 }
 
-// outcomes lists, per card, the printings voted for, in order.
-func outcomes(votes []Vote) map[int64][]int64 {
-	byCard := map[int64][]int64{}
-	for _, vote := range votes {
-		byCard[vote.Card] = append(byCard[vote.Card], vote.Printing)
-	}
-	for _, printings := range byCard {
-		slices.Sort(printings)
-	}
-	return byCard
+// Superseded lists the held votes that stand where votes are to be written.
+func Superseded(write, held []Vote) []Vote {
+	written := outcomes(write)
+	return slices.DeleteFunc(slices.Clone(held), func(v Vote) bool {
+		_, replaced := written[ballotBox{v.Card, v.Family}]
+		return !replaced
+	})
 }
 
-// Cards lists the distinct cards of the votes, in order.
-func Cards(votes []Vote) []int64 {
-	cards := make([]int64, 0, len(votes))
+// outcomes lists the printings voted for, in order.
+func outcomes(votes []Vote) map[ballotBox][]int64 {
+	by := map[ballotBox][]int64{}
 	for _, vote := range votes {
-		cards = append(cards, vote.Card)
+		box := ballotBox{vote.Card, vote.Family}
+		by[box] = append(by[box], vote.Printing)
 	}
-	slices.Sort(cards)
-	return slices.Compact(cards)
+	for _, printings := range by {
+		slices.Sort(printings)
+	}
+	return by
 }

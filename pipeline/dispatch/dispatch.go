@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"time"
 
+	"deadwire/pipeline/decide"
 	"deadwire/pipeline/envelope"
 	"deadwire/pipeline/ledger"
 	"deadwire/pipeline/session"
@@ -192,7 +193,7 @@ type batch struct {
 	log        *slog.Logger
 	started    time.Time
 	extraction Extraction
-	decision   decided
+	decision   decide.Counts
 	parked     []int64
 	trip, bar  string
 	reason     string
@@ -285,7 +286,7 @@ func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {
 		return Outcome{Counts: b.counts()}, d.fail(ctx, b, err)
 	}
 	b.stage("done")
-	b.log.Info("batch completed", "cards", len(b.cards), "votes", b.decision.written(), "elapsed_s", time.Since(b.started).Seconds())
+	b.log.Info("batch completed", "cards", len(b.cards), "votes", b.decision.Written(), "elapsed_s", time.Since(b.started).Seconds())
 	outcome := Outcome{Status: Completed, Trip: b.trip, Bar: b.bar, Counts: b.counts()}
 	if b.trip != "" {
 		outcome.Status = CompletedWithTrip
@@ -348,7 +349,7 @@ func (d *Dispatcher) measured(b *batch) ledger.Counters {
 // complete ends the row before anything is said about it, and also for a caller who
 // was cancelled meanwhile: the votes are committed, so the batch is done.
 func (d *Dispatcher) complete(ctx context.Context, b *batch) error {
-	return d.ledger.Complete(context.WithoutCancel(ctx), b.id, b.decision.written(), time.Since(b.started), d.measured(b))
+	return d.ledger.Complete(context.WithoutCancel(ctx), b.id, b.decision.Written(), time.Since(b.started), d.measured(b))
 }
 
 func (b *batch) stage(name string) { b.log.Info("stage", "stage", name) }

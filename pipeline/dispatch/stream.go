@@ -45,9 +45,9 @@ type Counts struct {
 func (b *batch) counts() Counts {
 	return Counts{
 		Cards: len(b.cards), Extracted: b.extraction.Completed, FetchFailures: b.extraction.FetchFailures,
-		Throttled: b.extraction.Throttled, Damaged: b.extraction.Damaged, Parked: len(b.parked), Votes: b.decision.matches,
-		NoMatches: b.decision.noMatches, Propagated: b.decision.propagated, Already: b.decision.already,
-		Skips: b.decision.skips, lockout: b.extraction.Lockout,
+		Throttled: b.extraction.Throttled, Damaged: b.extraction.Damaged, Parked: len(b.parked), Votes: b.decision.Matches,
+		NoMatches: b.decision.NoMatches, Propagated: b.decision.Propagated, Already: b.decision.Already,
+		Skips: b.decision.Skips, lockout: b.extraction.Lockout,
 	}
 }
 

@@ -64,29 +64,6 @@ where c.id = any($1) and c.md5_checksum is not null and exists (
   where twin.md5_checksum = c.md5_checksum and v.run_id = $2 and v.printing_id is not null)
 order by c.id`
 
-	// Evidence returns what the join-key calculator reads, for the cards of the
-	// batch that it may still decide in this run ($2), by agent ($3).
-	Evidence = `/* conveyor:evidence */
-select c.id, c.name, e.id is not null as has_evidence,
-  coalesce(e.collector_set_code, '') as set_code, coalesce(e.collector_number, '') as number,
-  coalesce(e.layout_class, '') as border, coalesce(e.truncated, false) as truncated
-from card c
-left join lateral (
-  select * from image_evidence i
-  where i.card_id = c.id and i.content_hash = c.content_phash
-    and (i.md5_checksum is null or c.md5_checksum is null or i.md5_checksum = c.md5_checksum)
-) e on true
-where c.id = any($1) and ` + votable + `
-  and not exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $3 and v.run_id = $2)
-  and not exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $3 and l.run_id = $2
-    and l.skip_reason <> 'no-evidence')
-order by c.id`
-
-	// Candidates returns the printings of the given normalised names.
-	Candidates = `/* conveyor:candidates */
-select id, normal_name, set_code, collector_number, border_color
-from printing where normal_name = any($1) order by id`
-
 	// Lexicon returns those of the given set codes that exist.
 	Lexicon = `/* conveyor:lexicon */ select distinct set_code from printing where set_code = any($1)`
 )

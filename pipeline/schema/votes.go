@@ -7,35 +7,63 @@ const (
 	VotesLock = `/* conveyor:votes-lock */
 select id from card where id = any($1) order by id for no key update`
 
-	// VotesCurrent returns what an agent's family (any version) holds on the cards.
+	// VotesCurrent returns what agent families ($2, any version) hold on the cards.
 	VotesCurrent = `/* conveyor:votes-current */
-select card_id, coalesce(printing_id, 0), is_no_match from card_printing_tag
-where card_id = any($1) and anonymous_id ~ ('^' || $2 || '-v[0-9]+$')
-order by card_id, id`
+select v.card_id, f.family, coalesce(v.printing_id, 0) from card_printing_tag v
+join unnest($2::text[]) f(family) on v.anonymous_id ~ ('^' || f.family || '-v[0-9]+$')
+where v.card_id = any($1) order by v.card_id, v.id`
 
-	// VotesPurge moves the family's rows on exactly the given cards to the archive.
+	// VotesPurge moves to the archive what the families of $2 hold on the cards of $1,
+	// pair by pair.
 	VotesPurge = `/* conveyor:votes-purge */
 with gone as (
-  delete from card_printing_tag
-  where card_id = any($1) and anonymous_id ~ ('^' || $2 || '-v[0-9]+$') returning *
+  delete from card_printing_tag v using unnest($1::bigint[], $2::text[]) g(card_id, family)
+  where v.card_id = g.card_id and v.anonymous_id ~ ('^' || g.family || '-v[0-9]+$') returning v.*
 )
 insert into archived_card_printing_tag (original_id, card_id, printing_id, is_no_match, anonymous_id,
   source, confidence, run_id, evidence_types_used, superseded_by_run_id)
 select id, card_id, printing_id, is_no_match, anonymous_id, source, confidence, run_id, evidence_types_used, $3
 from gone`
 
-	// Votes inserts one row per element; printing 0 stands for no match.
+	// Votes inserts one row per element; printing 0 stands for no match. The evidence
+	// that was used is a list of names joined by commas.
 	Votes = `/* conveyor:votes */
 insert into card_printing_tag (card_id, printing_id, is_no_match, anonymous_id, source, confidence, run_id, evidence_types_used)
-select card_id, nullif(printing_id, 0), printing_id = 0, $1, $2, confidence, $3, $4
-from unnest($5::bigint[], $6::bigint[], $7::float8[]) as v(card_id, printing_id, confidence)`
+select card_id, nullif(printing_id, 0), printing_id = 0, agent, source, confidence, $1, to_jsonb(string_to_array(used, ','))
+from unnest($2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::float8[], $7::text[])
+  as v(card_id, printing_id, agent, source, confidence, used)`
 
-	// VotesSkips writes an agent's named skips in the same transaction; survivors
-	// are keys joined by commas.
+	// VotesIllustrations keeps each agent's newest illustration of a card.
+	VotesIllustrations = `/* conveyor:votes-illustrations */
+insert into card_illustration_vote as old (card_id, illustration_id, anonymous_id, source, confidence, run_id, evidence_types_used)
+select card_id, illustration::uuid, agent, source, confidence, $1, to_jsonb(string_to_array(used, ','))
+from unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[])
+  as v(card_id, illustration, agent, source, confidence, used)
+on conflict (card_id, anonymous_id) do update set illustration_id = excluded.illustration_id,
+  confidence = excluded.confidence, run_id = excluded.run_id
+where old.illustration_id is distinct from excluded.illustration_id`
+
+	// VotesRejections adds illustrations that a card does not show.
+	VotesRejections = `/* conveyor:votes-rejections */
+insert into card_illustration_rejection (card_id, illustration_id, anonymous_id, run_id)
+select card_id, illustration::uuid, agent, $1
+from unnest($2::bigint[], $3::text[], $4::text[]) as v(card_id, illustration, agent)
+on conflict do nothing`
+
+	// VotesTags adds attributes. An agent speaks about a card's attributes once.
+	VotesTags = `/* conveyor:votes-tags */
+insert into card_tag_vote (card_id, tag, polarity, anonymous_id, source, confidence, run_id, evidence_types_used)
+select card_id, tag, polarity, agent, source, confidence, $1, to_jsonb(string_to_array(used, ','))
+from unnest($2::bigint[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::float8[], $8::text[])
+  as v(card_id, tag, polarity, agent, source, confidence, used)
+where not exists (select from card_tag_vote t where t.card_id = v.card_id and t.anonymous_id = v.agent)
+on conflict do nothing`
+
+	// VotesSkips writes named skips; survivors are keys joined by commas.
 	VotesSkips = `/* conveyor:votes-skips */
 insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason, survivor_pks)
-select card_id, $1, $2, reason, coalesce((select array_agg(x::bigint) from unnest(string_to_array(survivors, ',')) x), '{}')
-from unnest($3::bigint[], $4::text[], $5::text[]) as s(card_id, reason, survivors)`
+select card_id, agent, $1, reason, coalesce((select array_agg(x::bigint) from unnest(string_to_array(survivors, ',')) x), '{}')
+from unnest($2::bigint[], $3::text[], $4::text[], $5::text[]) as s(card_id, agent, reason, survivors)`
 
 	// VotesDrain copies to each card the vote that its md5 group's lowest card got
 	// in this run, one per agent, and never over a card's own vote.
