@@ -40,8 +40,12 @@ where e.transferred and (donor.md5_checksum is null or donor.md5_checksum is dis
 		{"machine-never-resolves", 5, "a status is backed by a person's vote", `/* conveyor:check-machine-never-resolves */
 select format('card %s is %s', c.id, c.printing_tag_status) from card c
 where c.printing_tag_status <> 'unresolved' and not exists (
-  select from card member join card_printing_tag v on v.card_id = member.id and v.source in ('user', 'admin')
-  where member.id = c.id or member.md5_checksum = c.md5_checksum)`, false},
+  select from identity_group(c.id) g(id) join card_printing_tag v on v.card_id = g.id and v.source in ('user', 'admin')
+  where case c.printing_tag_status when 'no_match' then v.is_no_match else v.printing_id = c.inferred_canonical_card_id end)`, false},
+		{"group-agrees", 7, "the members of an identity group have one status", `/* conveyor:check-group-agrees */
+select format('cards %s and %s', c.id, m.id) from card c cross join lateral identity_group(c.id) g(id) join card m on m.id = g.id
+where c.printing_tag_status <> 'unresolved'
+  and (m.printing_tag_status, m.inferred_canonical_card_id) is distinct from (c.printing_tag_status, c.inferred_canonical_card_id)`, false},
 		{"writes-attributed", 11, "every machine vote, scan log and evidence row names its run", `/* conveyor:check-writes-attributed */
 select format('vote %s', id) from card_printing_tag where run_id is null and source in ('ocr', 'deduction')
 union all select format('scan log %s', id) from card_scan_log where run_id is null
@@ -51,7 +55,7 @@ select format('archived vote %s', original_id) from archived_card_printing_tag
 where superseded_by_run_id = '' or original_id in (select id from card_printing_tag)`, false},
 		{"votes-on-evidence", 14, "a machine vote that was not propagated sits on current evidence", `/* conveyor:check-votes-on-evidence */
 select format('vote %s on card %s', v.id, v.card_id) from card_printing_tag v join card c on c.id = v.card_id
-where v.source = 'ocr' and v.propagated_from is null and not exists (
+where v.source in ('ocr', 'deduction') and v.propagated_from is null and not exists (
   select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash)`, false},
 	}
 }
