@@ -83,7 +83,7 @@ var imports = map[string][]string{
 	"faults/network":    {"faults", "harness/event", "harness/wait", "harness/proxy", "harness/tap"},
 	"faults/process":    {"faults", "harness/event", "harness/wait", "harness/subject", "harness/witness"},
 	"faults/fork":       {"faults", "harness/event", "harness/wait", "harness/subject", "harness/witness"},
-	"faults/backend":    {"faults", "harness/event", "harness/wait", "harness/pg"},
+	"faults/backend":    {"faults", "harness/event", "harness/wait", "harness/pg", "harness/tap"},
 	"faults/source":     {"faults", "harness/event", "harness/wait"},
 	"faults/catalog":    {"faults", "faults/network", "faults/process", "faults/fork", "faults/backend", "faults/source"},
 	"faults/schedule":   {"faults", "faults/catalog", "faults/network", "faults/process", "faults/fork", "faults/backend", "harness/event"},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -69,6 +70,8 @@ type Target struct {
 	Database string
 	// Own records a thing that must not outlive the run; may be nil.
 	Own func(kind, value string) error
+	// Source is the HTTP server that the subject fetches from; nil when it has none of ours.
+	Source Source
 	// ServerIsOurs: the case has the server to itself and may stop or crash it.
 	ServerIsOurs bool
 }
@@ -76,8 +79,27 @@ type Target struct {
 // errors of Available
 var (
 	ErrNeedsSubject = errors.New("needs a running subject")
+	ErrNeedsTap     = errors.New("needs the taps: the subject is not run through them")
+	ErrNeedsLink    = errors.New("needs Toxiproxy: the subject is not run through it (exec: watch mode)")
+	ErrNeedsSource  = errors.New("needs the image source that deadwire serves to conveyor")
 	ErrNeedsServer  = errors.New("needs a server of its own: set `server: own`, with a provider that starts it")
 )
+
+// HasTap returns nil, or that there is no tap to act on.
+func (t Target) HasTap() error {
+	if t.Front == nil {
+		return ErrNeedsTap
+	}
+	return nil
+}
+
+// Running returns nil, or that there is no subject yet.
+func (t Target) Running() error {
+	if t.Subject == nil || t.Subject() == nil {
+		return ErrNeedsSubject
+	}
+	return nil
+}
 
 // Sessions returns the live sessions at the front tap whose role matches the
 // pattern: the last part of the application name, with path.Match's wildcards;
@@ -105,6 +127,22 @@ func RoleMatches(pattern, applicationName string) bool {
 // Bit records that the fault was seen to act, on a session or process or both.
 func (t Target) Bit(rec event.Recorder, f Fault, session event.SessionID, pid int, note string) {
 	rec.Record(event.Event{Kind: event.FaultBit, Session: session, PID: pid, Fault: &event.Fault{ID: t.ID, Name: f.Name(), Note: note}})
+}
+
+// HealOnce makes a heal repeatable: after a success it does nothing.
+func HealOnce(heal Heal) Heal {
+	var mu sync.Mutex
+	done := false
+	return func(ctx context.Context) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if done {
+			return nil
+		}
+		err := heal(ctx)
+		done = err == nil
+		return err
+	}
 }
 
 // healMax bounds a heal: it is given a fresh context, since the run's own may

@@ -30,10 +30,12 @@ type ForkAct struct {
 // ComputeAct is what happens in a worker just before a job's compute.
 type ComputeAct struct {
 	ID      string `json:"id"`
-	Do      string `json:"do"`     // stop, panic, allocate
+	Do      string `json:"do"`     // stop, panic, allocate, exit, burn
 	Worker  int    `json:"worker"` // number of the worker, from 1
 	Nth     int    `json:"nth"`    // before its Nth job, from 1
 	LimitMB int    `json:"limit_mb,omitempty"`
+	Code    int    `json:"code,omitempty"` // of exit
+	MS      int    `json:"ms,omitempty"`   // of processor time, for burn
 }
 
 // Marker is one line of the seam: who did what.

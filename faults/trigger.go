@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"deadwire/harness/event"
+	"deadwire/harness/tap"
 	"deadwire/harness/wait"
 )
 
@@ -46,6 +47,14 @@ func (w MessageMatch) Matches(applicationName string, m event.Message) bool {
 		(w.Verb == "" || w.Verb == m.Verb) &&
 		(w.Label == "" || w.Label == m.Label || "conveyor:"+w.Label == m.Label)
 }
+
+// On is Matches for a rule of a tap.
+func (w MessageMatch) On(s *tap.Session, m event.Message) bool {
+	return w.Matches(s.ApplicationName(), m)
+}
+
+// IsZero reports whether it describes nothing in particular.
+func (w MessageMatch) IsZero() bool { return w == MessageMatch{} }
 
 // Wait returns when the trigger has fired. For a Message trigger the caller
 // passes the channel on which its tap rule reports.

@@ -21,6 +21,7 @@ import (
 	"deadwire/harness/wait"
 	"deadwire/harness/witness"
 	"deadwire/scenarios/oracle"
+	"deadwire/scenarios/workload"
 )
 
 // outcomes of a subject, as scenarios name them
@@ -55,6 +56,7 @@ type attempt struct {
 	instance *subject.Instance
 	output   *os.File // a copy of what the subject prints
 	seam     faults.Seam
+	images   *workload.Branch // nil for a program that is not conveyor
 	injected []injection
 }
 
@@ -82,8 +84,13 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 	if a.guard {
 		watch.Decide = witness.Guard
 	}
+	lane := fmt.Sprintf("lane-%d", a.runner.next())
+	if len(a.scenario.Command) == 0 {
+		a.images = a.runner.Store.Branch(lane)
+		defer a.images.Close()
+	}
 	a.lane, err = a.runner.Rig.NewLane(ctx, harness.LaneConfig{
-		Name: fmt.Sprintf("lane-%d", a.runner.next()), Database: a.database, Dir: a.dir, Witness: watch,
+		Name: lane, Database: a.database, Dir: a.dir, Witness: watch,
 	})
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", ErrEnvironment, err)
@@ -152,7 +159,7 @@ func (a *attempt) command() subject.Command {
 	}
 	w, p := a.scenario.Workload, a.runner.Subject
 	args := append(append([]string{}, p.Args...), "stream",
-		"--source", a.runner.Store.URL(a.runner.catalogue(a.scenario)),
+		"--source", a.images.URL(a.runner.catalogue(a.scenario)),
 		"--batch", strconv.Itoa(w.Batch), "--workers", strconv.Itoa(w.Workers),
 		"--run-id", fmt.Sprintf("%s-%d", a.name, time.Now().UnixMicro()),
 		"--db-timeout", fmt.Sprintf("%dms", w.DBTimeoutMS))

@@ -78,6 +78,9 @@ func (a *attempt) target(n int) faults.Target {
 	if a.runner.Subject.Seam && len(a.scenario.Command) == 0 {
 		t.Seam = &a.seam
 	}
+	if a.images != nil {
+		t.Source = a.images
+	}
 	return t
 }
 

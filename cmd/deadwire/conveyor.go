@@ -30,6 +30,7 @@ func seam(runtime *fork.Runtime) worker.Seam {
 	if runtime == nil {
 		return worker.Seam{}
 	}
+	runtime.Exit = os.Exit
 	s := worker.Seam{
 		BeforeStart: func(ctx context.Context, session worker.Inheritable) error {
 			return runtime.BeforeStart(ctx, session.Close)

@@ -1,5 +1,6 @@
-// Package backend holds the faults of the server: ending one backend, crashing
-// it, restarting the server, holding a lock. They act only on backends whose
+// Package backend holds the faults of the server: ending or cancelling one
+// backend, crashing it, restarting the server, holding a lock, time limits, a
+// read-only database, a want of connection slots. They act only on backends whose
 // session came through the case's own taps, or on a server that the case has to
 // itself.
 package backend
@@ -14,6 +15,7 @@ import (
 	"deadwire/faults"
 	"deadwire/harness/event"
 	"deadwire/harness/pg"
+	"deadwire/harness/tap"
 )
 
 // Terminate ends sessions by pg_terminate_backend, as an administrator does.
@@ -27,10 +29,7 @@ func (Terminate) Name() string { return "backend.terminate" }
 
 // Available implements faults.Fault.
 func (Terminate) Available(t faults.Target) error {
-	if t.Front == nil {
-		return errors.New("needs the taps: only sessions that came through them are touched")
-	}
-	return nil
+	return reachable(t)
 }
 
 // Expects implements faults.Expecter.
@@ -40,28 +39,59 @@ func (f Terminate) Expects() []faults.Expectation {
 
 // Inject implements faults.Fault.
 func (f Terminate) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
-	admin, err := t.Admin(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
-	for _, s := range t.Sessions(f.Session) {
-		// The second condition keeps a recycled pid of a stranger safe.
-		var sent bool
-		err := admin.QueryRow(ctx, `select coalesce((select pg_terminate_backend(pid) from pg_stat_activity where pid = $1 and datname = $2), false)`,
-			s.BackendPID(), t.Database).Scan(&sent)
-		if err != nil {
-			return noHeal, err
-		}
-		if !sent {
-			continue
-		}
+	return noHeal, toEach(ctx, t, f.Session, "pg_terminate_backend", func(s *tap.Session) error {
 		if err := awaitClosing(ctx, t, s.ID()); err != nil {
-			return noHeal, err
+			return err
 		}
 		t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("backend %d", s.BackendPID()))
+		return nil
+	})
+}
+
+// toEach calls one of the server's signalling functions for each session of that
+// role, and sent for those that were signalled.
+func toEach(ctx context.Context, t faults.Target, role, function string, sent func(*tap.Session) error) error {
+	admin, err := t.Admin(ctx)
+	if err != nil {
+		return err
 	}
-	return noHeal, nil
+	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+	for _, s := range t.Sessions(role) {
+		// The second condition keeps a recycled pid of a stranger safe.
+		var done bool
+		err := admin.QueryRow(ctx, `select coalesce((select `+function+`(pid) from pg_stat_activity where pid = $1 and datname = $2), false)`,
+			s.BackendPID(), t.Database).Scan(&done)
+		if err != nil {
+			return err
+		}
+		if !done {
+			continue
+		}
+		if err := sent(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Cancel ends the running statement of sessions by pg_cancel_backend. The client
+// is told ERROR 57014, and the session lives on. An idle session takes no notice.
+type Cancel struct {
+	Session string `json:"session" doc:"role of the sessions: last part of the application_name, wildcards allowed"`
+}
+
+// Name implements faults.Fault.
+func (Cancel) Name() string { return "backend.cancel" }
+
+// Available implements faults.Fault.
+func (Cancel) Available(t faults.Target) error { return reachable(t) }
+
+// Inject implements faults.Fault. It bites when the server says that it has
+// cancelled a statement.
+func (f Cancel) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
+	unwatch := biteOnError(t, rec, f, "57014")
+	heal := faults.HealOnce(func(context.Context) error { unwatch(); return nil })
+	return heal, toEach(ctx, t, f.Session, "pg_cancel_backend", func(*tap.Session) error { return nil })
 }
 
 // awaitClosing waits until the tap has seen the server's last words: that the
@@ -147,7 +177,7 @@ type Lock struct {
 func (Lock) Name() string { return "backend.lock" }
 
 // Available implements faults.Fault.
-func (Lock) Available(faults.Target) error { return nil }
+func (Lock) Available(t faults.Target) error { return reachable(t) }
 
 // Inject implements faults.Fault.
 func (f Lock) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
@@ -155,7 +185,7 @@ func (f Lock) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (
 	if err != nil {
 		return nil, err
 	}
-	heal := func(ctx context.Context) error { return admin.Close(ctx) }
+	heal := faults.HealOnce(func(ctx context.Context) error { return admin.Close(ctx) })
 	if _, err := admin.Exec(ctx, "begin"); err != nil {
 		return heal, err
 	}
@@ -168,11 +198,20 @@ func (f Lock) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (
 
 func ownServer(t faults.Target) error {
 	switch {
-	case !t.ServerIsOurs || t.Server.PID() == 0:
+	case !t.ServerIsOurs || t.Server == nil || t.Server.PID() == 0:
 		return faults.ErrNeedsServer
 	default:
 		return nil
 	}
+}
+
+// reachable returns nil, or why nothing can be asked of the server about the
+// subject's sessions.
+func reachable(t faults.Target) error {
+	if t.Admin == nil || t.Server == nil {
+		return errors.New("needs a server that deadwire can reach by a session of its own")
+	}
+	return t.HasTap()
 }
 
 func noHeal(context.Context) error { return nil }

@@ -18,25 +18,49 @@ import (
 	"deadwire/faults/fork"
 	"deadwire/faults/network"
 	"deadwire/faults/process"
+	"deadwire/faults/source"
 )
 
 // All returns the zero value of every fault, ordered by name.
 func All() []faults.Fault {
 	all := []faults.Fault{
+		backend.Cancel{},
 		backend.Crash{},
 		backend.Lock{},
+		backend.ReadOnly{},
 		backend.Restart{},
+		backend.Slots{},
 		backend.Terminate{},
+		backend.Timeout{},
 		fork.Fork{},
+		network.Bandwidth{},
 		network.Blackhole{},
 		network.Cut{},
 		network.Down{},
+		network.Error{},
+		network.HalfClose{},
+		network.IdleCut{},
 		network.Latency{},
+		network.LimitData{},
+		network.Refuse{},
 		network.Reset{},
 		network.Slicer{},
+		network.SlowClose{},
+		network.Stall{},
+		process.CPU{},
+		process.Descriptors{},
+		process.Exit{},
+		process.Freeze{},
 		process.Memory{},
+		process.Orphan{},
 		process.Panic{},
 		process.Signal{},
+		process.SlowStart{},
+		source.Bomb{},
+		source.Corrupt{},
+		source.Cut{},
+		source.Hang{},
+		source.Status{},
 	}
 	slices.SortFunc(all, func(a, b faults.Fault) int { return strings.Compare(a.Name(), b.Name()) })
 	return all

@@ -32,7 +32,7 @@ func object(t reflect.Type) map[string]any {
 		field := t.Field(i)
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		properties[name] = property(field)
-		if !strings.Contains(options, "omitempty") {
+		if !strings.Contains(options, "omit") {
 			required = append(required, name)
 		}
 	}
@@ -78,7 +78,7 @@ func Parameters(f faults.Fault) []string {
 	t := reflect.TypeOf(f)
 	for i := range t.NumField() {
 		name, options, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if strings.Contains(options, "omitempty") {
+		if strings.Contains(options, "omit") {
 			name = "[" + name + "]"
 		}
 		names = append(names, name)

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"deadwire/faults"
 )
@@ -19,7 +20,9 @@ import (
 type Runtime struct {
 	Seam   faults.Seam
 	Stderr io.Writer
-	jobs   int
+	// Exit ends the process at once, as os.Exit does, which only a main may call.
+	Exit func(code int)
+	jobs int
 }
 
 // FromEnv returns the runtime that the environment asks for; nil when it asks
@@ -138,9 +141,38 @@ func (r *Runtime) Compute(worker int, job string) error {
 			return err
 		}
 		return allocate(4 * act.LimitMB)
+	case "exit":
+		r.Exit(act.Code)
+		return nil
+	case "burn":
+		return burn(time.Duration(act.MS) * time.Millisecond)
 	default:
 		return fmt.Errorf("unknown act %q", act.Do)
 	}
+}
+
+// burn keeps a processor busy until the process has used so much of its time.
+func burn(want time.Duration) error {
+	begun, err := processorTime()
+	for used := time.Duration(0); err == nil && used < want; {
+		for n := range 1 << 16 {
+			burnt += n
+		}
+		var now time.Duration
+		now, err = processorTime()
+		used = now - begun
+	}
+	return err
+}
+
+// burnt is what burn computes; it is kept so that the loop is not left out.
+var burnt int
+
+// processorTime is what this process has used so far, see getrusage(2).
+func processorTime() (time.Duration, error) {
+	var usage syscall.Rusage
+	err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano()), err
 }
 
 // allocate takes and touches memory in steps of one MiB, up to max MiB, and

@@ -9,14 +9,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"sync"
 
 	"deadwire/faults"
 	"deadwire/harness/event"
 	"deadwire/harness/tap"
 )
-
-var errNoTap = errors.New("needs the taps: the subject is not run through them")
 
 // cutOf maps a manner's name to the tap's cut.
 func cutOf(manner string) (tap.Cut, error) {
@@ -61,12 +58,7 @@ func (Cut) Name() string { return "network.cut" }
 func (Cut) Arm() bool { return true }
 
 // Available implements faults.Fault.
-func (Cut) Available(t faults.Target) error {
-	if t.Front == nil {
-		return errNoTap
-	}
-	return nil
-}
+func (Cut) Available(t faults.Target) error { return t.HasTap() }
 
 // Expects implements faults.Expecter.
 func (f Cut) Expects() []faults.Expectation {
@@ -83,26 +75,21 @@ func (f Cut) Inject(_ context.Context, t faults.Target, rec event.Recorder) (fau
 	if f.Tap == "back" && t.Back != nil {
 		where = t.Back
 	}
-	var mu sync.Mutex
-	var cutOff []*tap.Session
+	var cutOff sessions
 	remove := where.AddRule(tap.Rule{
 		Cause: t.ID,
-		Match: func(s *tap.Session, m event.Message) bool { return f.At.Matches(s.ApplicationName(), m) },
+		Match: f.At.On,
 		Skip:  f.Skip,
 		Do:    cut,
 		After: f.Position == "after",
 		Fired: func(s *tap.Session, m event.Message) {
-			mu.Lock()
-			cutOff = append(cutOff, s)
-			mu.Unlock()
-			t.Bit(rec, f, s.ID(), 0, fmt.Sprintf("%s at %s %s %s", f.Manner, m.Type, m.Verb, m.Label))
+			cutOff.add(s)
+			t.Bit(rec, f, s.ID(), 0, f.Manner+" at "+say(m))
 		},
 	})
-	return healOnce(func(context.Context) error {
+	return faults.HealOnce(func(context.Context) error {
 		remove()
-		mu.Lock()
-		defer mu.Unlock()
-		return release(cutOff)
+		return release(cutOff.all())
 	}), nil
 }
 
@@ -133,7 +120,7 @@ type Reset struct {
 func (Reset) Name() string { return "network.reset" }
 
 // Available implements faults.Fault.
-func (Reset) Available(t faults.Target) error { return Cut{}.Available(t) }
+func (Reset) Available(t faults.Target) error { return t.HasTap() }
 
 // Expects implements faults.Expecter.
 func (f Reset) Expects() []faults.Expectation {
@@ -154,28 +141,14 @@ func (f Reset) Inject(_ context.Context, t faults.Target, rec event.Recorder) (f
 		return nil, err
 	}
 	var errs []error
+	var cutOff sessions
 	for _, s := range t.Sessions(f.Session) {
 		if err := s.Cut(cut, t.ID); err != nil {
 			errs = append(errs, err)
 			continue
 		}
+		cutOff.add(s)
 		t.Bit(rec, f, s.ID(), 0, f.manner())
 	}
-	return healOnce(func(context.Context) error { return nil }), errors.Join(errs...)
-}
-
-// healOnce makes a heal repeatable: after a success it does nothing.
-func healOnce(heal func(context.Context) error) faults.Heal {
-	var mu sync.Mutex
-	done := false
-	return func(ctx context.Context) error {
-		mu.Lock()
-		defer mu.Unlock()
-		if done {
-			return nil
-		}
-		err := heal(ctx)
-		done = err == nil
-		return err
-	}
+	return faults.HealOnce(func(context.Context) error { return release(cutOff.all()) }), errors.Join(errs...)
 }

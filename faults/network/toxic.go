@@ -9,11 +9,9 @@ import (
 	"deadwire/harness/proxy"
 )
 
-var errNoLink = errors.New("needs Toxiproxy: the subject is not run through it")
-
 func needsLink(t faults.Target) error {
-	if t.Link == nil {
-		return errNoLink
+	if t.Link == nil || t.Front == nil {
+		return faults.ErrNeedsLink
 	}
 	return nil
 }
@@ -93,14 +91,19 @@ func (f Down) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (
 	for _, s := range open {
 		t.Bit(rec, f, s.ID(), 0, "link down")
 	}
-	return healOnce(func(ctx context.Context) error { return t.Link.SetEnabled(ctx, true) }), nil
+	return faults.HealOnce(func(ctx context.Context) error { return t.Link.SetEnabled(ctx, true) }), nil
 }
 
 // addToxics adds one toxic for each direction.
 func addToxics(ctx context.Context, t faults.Target, rec event.Recorder, f faults.Fault, effect proxy.Effect) (faults.Heal, error) {
+	return addToxic(ctx, t, rec, f, effect, proxy.Upstream, proxy.Downstream)
+}
+
+// addToxic adds a toxic to each of the streams.
+func addToxic(ctx context.Context, t faults.Target, rec event.Recorder, f faults.Fault, effect proxy.Effect, streams ...proxy.Stream) (faults.Heal, error) {
 	var added []string
 	stop := biteOnSessions(ctx, t, rec, f)
-	heal := healOnce(func(ctx context.Context) error {
+	heal := faults.HealOnce(func(ctx context.Context) error {
 		stop()
 		var errs []error
 		for _, name := range added {
@@ -110,7 +113,7 @@ func addToxics(ctx context.Context, t faults.Target, rec event.Recorder, f fault
 		}
 		return errors.Join(errs...)
 	})
-	for _, stream := range []proxy.Stream{proxy.Upstream, proxy.Downstream} {
+	for _, stream := range streams {
 		name, err := t.Link.AddToxic(proxy.Toxic{Name: t.ID + "-" + string(stream), Stream: stream, Effect: effect})
 		if err != nil {
 			return heal, err

@@ -47,11 +47,13 @@ type Store struct {
 	generator Program
 	root      string
 	listener  net.Listener
+	files     http.Handler
 	server    *http.Server
 	served    chan error
 
-	mu   sync.Mutex
-	made map[Catalogue]*folder
+	mu       sync.Mutex
+	made     map[Catalogue]*folder
+	branches map[string]*Branch
 }
 
 type folder struct {
@@ -70,9 +72,10 @@ func NewStore(generator Program, root string) (*Store, error) {
 	}
 	s := &Store{
 		generator: generator, root: root, listener: listener,
-		server: &http.Server{Handler: http.FileServer(http.Dir(root)), ReadHeaderTimeout: headerMax},
-		served: make(chan error, 1), made: map[Catalogue]*folder{},
+		files: http.FileServer(http.Dir(root)), served: make(chan error, 1),
+		made: map[Catalogue]*folder{}, branches: map[string]*Branch{},
 	}
+	s.server = &http.Server{Handler: s, ReadHeaderTimeout: headerMax}
 	go func() { s.served <- s.server.Serve(listener) }()
 	return s, nil
 }
@@ -99,14 +102,12 @@ func (s *Store) generate(ctx context.Context, c Catalogue, dir string) error {
 	return nil
 }
 
-// URL returns the address under which a catalogue's images are served.
-func (s *Store) URL(c Catalogue) string {
-	return fmt.Sprintf("http://%s/%s", s.listener.Addr(), c)
-}
-
 // Close stops the server.
 func (s *Store) Close(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(err, s.server.Close())
+	}
 	if served := <-s.served; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)
 	}
