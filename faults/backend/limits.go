@@ -107,14 +107,15 @@ func setForDatabase(ctx context.Context, t faults.Target, name, value string, un
 	database := pgx.Identifier{t.Database}.Sanitize()
 	heal := faults.HealOnce(func(ctx context.Context) error {
 		unwatch()
-		return onDatabase(ctx, t, "alter database "+database+" reset "+name)
+		return fromOutside(ctx, t, "alter database "+database+" reset "+name)
 	})
-	return heal, onDatabase(ctx, t, "alter database "+database+" set "+name+" = '"+value+"'")
+	return heal, fromOutside(ctx, t, "alter database "+database+" set "+name+" = '"+value+"'")
 }
 
-// onDatabase carries out one statement in a session of its own.
-func onDatabase(ctx context.Context, t faults.Target, statement string) error {
-	admin, err := t.Admin(ctx)
+// fromOutside carries out one statement in the maintenance database, which has
+// none of the limits that the case's own database may have by now.
+func fromOutside(ctx context.Context, t faults.Target, statement string) error {
+	admin, err := pg.Admin(ctx, t.Server)
 	if err != nil {
 		return err
 	}
