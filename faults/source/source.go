@@ -112,7 +112,7 @@ func (Hang) Available(t faults.Target) error { return available(t) }
 // Inject implements faults.Fault.
 func (f Hang) Inject(_ context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
 	over := make(chan struct{})
-	heal := around(t, rec, f, Which{f.First, f.Count, f.Path}, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	heal := around(t, rec, f, Which(f), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		select {
 		case <-over:
 			next.ServeHTTP(w, r) // late, and right
@@ -166,7 +166,7 @@ func (Corrupt) Available(t faults.Target) error { return available(t) }
 
 // Inject implements faults.Fault.
 func (f Corrupt) Inject(_ context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
-	return around(t, rec, f, Which{f.First, f.Count, f.Path}, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	return around(t, rec, f, Which(f), func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		body := fetch(next, r)
 		broken := bytes.Clone(body)
 		for i := len(broken) / 8; i < len(broken); i++ {
