@@ -46,6 +46,12 @@ type Expecter interface {
 	Expects() []Expectation
 }
 
+// ServerOwner is a fault that can stop or harm the server as a whole, so that the
+// case needs one to itself.
+type ServerOwner interface {
+	NeedsServer() bool
+}
+
 // Expectation declares endings by rule and by the role of the session ("" for any).
 type Expectation struct {
 	Rule string

@@ -280,13 +280,29 @@ func (a *attempt) keep(out result) error {
 	return nil
 }
 
-// errorLine returns the subject's last words on stderr that are not a log line.
-func (r result) errorLine() string {
+// errorMax bounds what is quoted of the subject's last words, in bytes.
+const errorMax = 800
+
+// lastWords returns the subject's last message on stderr that is not a log line. A
+// message goes on in lines that are indented, as libpq's do: of those the last one
+// says least.
+func (r result) lastWords() string {
 	lines := r.errorLines()
-	if len(lines) == 0 {
+	first := len(lines) - 1
+	for first > 0 && strings.TrimLeft(lines[first], " \t") != lines[first] {
+		first--
+	}
+	if first < 0 {
 		return ""
 	}
-	return lines[len(lines)-1]
+	for n, line := range lines[first:] {
+		lines[first+n] = strings.TrimSpace(line)
+	}
+	text := strings.Join(lines[first:], " ")
+	if len(text) > errorMax {
+		text = strings.ToValidUTF8(text[:errorMax], "") + "…"
+	}
+	return text
 }
 
 func (r result) errorLines() []string {
@@ -305,7 +321,7 @@ func (r result) errorLines() []string {
 func (r result) fill(out *report.Case) {
 	out.Outcome = report.Outcome(r.outcome)
 	if r.outcome != outcomeCompletes {
-		out.Error = r.errorLine()
+		out.Error = r.lastWords()
 	}
 	out.Endings = r.report.Endings
 	out.Findings = append(out.Findings, r.report.Findings...)

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/goccy/go-yaml/ast"
+
 	"deadwire/faults"
 	"deadwire/faults/catalog"
 	"deadwire/harness/diagnose"
@@ -38,6 +40,47 @@ func (s source) checkEntries() error {
 			case len(named) > 1:
 				return s.errorf(at(path, named[1]), "%s: two faults in one entry: %s and %s; begin a new entry with a dash", place(path), named[0], named[1])
 			}
+		}
+	}
+	return nil
+}
+
+// checkAliases refuses YAML's anchors and aliases: ten lines of them make a value
+// that no memory holds, and no error could name one place for what they repeat.
+func (s source) checkAliases() error {
+	for _, doc := range s.doc.Docs {
+		finder := aliases{}
+		ast.Walk(&finder, doc)
+		if finder.line > 0 {
+			return fmt.Errorf("%s:%d: an anchor or alias (%s): write the value out", s.file, finder.line, finder.text)
+		}
+	}
+	return nil
+}
+
+// aliases finds the first anchor or alias of a document.
+type aliases struct {
+	line int
+	text string
+}
+
+// Visit implements ast.Visitor.
+func (a *aliases) Visit(node ast.Node) ast.Visitor {
+	switch node.(type) {
+	case *ast.AnchorNode, *ast.AliasNode, *ast.MergeKeyNode:
+		if a.line == 0 {
+			a.line, a.text = node.GetToken().Position.Line, node.GetToken().Value
+		}
+	}
+	return a
+}
+
+// checkServer refuses faults that would stop a server which other cases use too.
+func (s source) checkServer(of Scenario, c Case) error {
+	for i, step := range c.Faults {
+		owner, ok := step.Fault.(faults.ServerOwner)
+		if ok && owner.NeedsServer() && !of.OwnServer() {
+			return s.errorf(at([]string{"cases", c.Name}, "faults", i), "fault %s stops the whole server: give the scenario one of its own with `server: own`", step.Fault.Name())
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ func (j *judgement) outcome(e Expect, r result) {
 	}
 	// Compiled when the scenario was loaded.
 	if pattern := regexp.MustCompile(e.Error); !pattern.MatchString(strings.Join(r.errorLines(), "\n")) {
-		j.problem("its error output does not match %q; its last words: %q", e.Error, r.errorLine())
+		j.problem("its error output does not match %q; its last words: %q", e.Error, r.lastWords())
 	}
 }
 
@@ -216,7 +216,7 @@ func (j *judgement) power(r result) {
 			why = i.state.err.Error()
 		}
 		i.state.mu.Unlock()
-		j.missing = append(j.missing, fmt.Sprintf("fault %s did not bite: %s", i.step.Fault.Name(), why))
+		j.missing = append(j.missing, fmt.Sprintf("fault %s did not bite: %s; %s", i.step.Fault.Name(), why, seen(r.events)))
 	}
 	if slices.ContainsFunc(r.events, func(e event.Event) bool { return e.Kind == event.JournalFull }) {
 		j.missing = append(j.missing, "the journal was full: events are missing")
@@ -227,12 +227,13 @@ func (j judgement) fill(out *report.Case) {
 	switch {
 	case len(j.problems) > 0:
 		// What is missing is said too: a fault that did not act often explains the rest.
-		out.Verdict, out.Reason = verdict.Fail, strings.Join(slices.Concat(j.problems, j.missing), "; ")
+		out.Verdict, out.Problems = verdict.Fail, slices.Concat(j.problems, j.missing)
 	case len(j.missing) > 0:
-		out.Verdict, out.Reason = verdict.Undetermined, strings.Join(j.missing, "; ")
+		out.Verdict, out.Problems = verdict.Undetermined, j.missing
 	default:
 		out.Verdict = verdict.Pass
 	}
+	out.Reason = strings.Join(out.Problems, "; ")
 }
 
 func promiseNames() []string {

@@ -241,8 +241,19 @@ func TestLastWords(t *testing.T) {
 		said("stdout", "a result"), said("stderr", faults.MarkerPrefix+`{"id":"f1"}`),
 	}}
 	assert.DeepEqual(t, r.errorLines(), []string{"first", "conveyor: the reason"})
-	assert.Equal(t, r.errorLine(), "conveyor: the reason")
-	assert.Equal(t, result{}.errorLine(), "")
+	assert.Equal(t, r.lastWords(), "conveyor: the reason")
+	assert.Equal(t, result{}.lastWords(), "")
+	r = result{events: []event.Event{
+		printed("Traceback (most recent call last):"), printed("  File \"app.py\", line 3, in <module>"),
+		printed("psycopg2.OperationalError: server closed the connection unexpectedly"),
+		printed("\tThis probably means the server terminated abnormally"), printed("\tbefore or while processing the request."), printed(""),
+	}}
+	assert.Equal(t, r.lastWords(), "psycopg2.OperationalError: server closed the connection unexpectedly "+
+		"This probably means the server terminated abnormally before or while processing the request.")
+	r = result{events: []event.Event{printed(strings.Repeat("long ", 1000))}}
+	assert.Equal(t, len(r.lastWords()), errorMax+len("…"))
+	r = result{events: []event.Event{printed("  indented from the start")}}
+	assert.Equal(t, r.lastWords(), "indented from the start")
 }
 
 func TestReportHoldsTheFacts(t *testing.T) {
@@ -305,4 +316,21 @@ func TestEarly(t *testing.T) {
 			assert.Equal(t, test.step.early(), test.want)
 		})
 	}
+}
+
+func printed(text string) event.Event {
+	return event.Event{Kind: event.SubjectOutput, Output: &event.Output{Stream: "stderr", Text: text}}
+}
+
+func TestWhatWasSeenHelpsToMatch(t *testing.T) {
+	t.Parallel()
+	front := event.SessionID{Place: event.Front, N: 1}
+	assert.Equal(t, seen(nil), "no session came through the tap")
+	events := []event.Event{
+		{Kind: event.SessionNamed, Session: front, Named: &event.Named{ApplicationName: "conveyor/worker-1"}},
+		{Kind: event.SessionNamed, Session: front, Named: &event.Named{}},
+		{Kind: event.SessionMessage, Session: front, Message: &event.Message{From: event.Frontend, Verb: "INSERT", Label: "conveyor:persist"}},
+		{Kind: event.SessionMessage, Session: front, Message: &event.Message{From: event.Backend, Verb: "COMMIT"}},
+	}
+	assert.Equal(t, seen(events), "sessions seen: (without application_name), worker-1; statements near their ends: INSERT (conveyor:persist)")
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -46,16 +47,27 @@ func Builtin() ([]Scenario, error) {
 
 // ReadFile reads a scenario of the user's own.
 func ReadFile(file string) (Scenario, error) {
-	text, err := os.ReadFile(file)
+	opened, err := os.Open(file)
+	if err != nil {
+		return Scenario{}, fmt.Errorf("read scenario: %w", err)
+	}
+	defer func() { _ = opened.Close() }() // opened for reading
+	text, err := io.ReadAll(io.LimitReader(opened, fileMax+1))
 	if err != nil {
 		return Scenario{}, fmt.Errorf("read scenario: %w", err)
 	}
 	return Parse(file, text)
 }
 
+// fileMax bounds a scenario file, in bytes: the largest built-in one has 8 KiB.
+const fileMax = 256 << 10
+
 // Parse reads one scenario. Every error names the file and the line, and for an
 // unknown word the nearest known one.
 func Parse(file string, text []byte) (Scenario, error) {
+	if len(text) > fileMax {
+		return Scenario{}, fmt.Errorf("%s: the file is larger than %d KiB, which no scenario needs", file, fileMax>>10)
+	}
 	doc, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return Scenario{}, syntax(file, err)
@@ -63,6 +75,9 @@ func Parse(file string, text []byte) (Scenario, error) {
 	src := source{file: file, doc: doc}
 	if len(doc.Docs) > 1 {
 		return Scenario{}, src.errorf([]string{}, "a second document begins after it: one file holds one scenario")
+	}
+	if err := src.checkAliases(); err != nil {
+		return Scenario{}, err
 	}
 	var value any
 	if err := yaml.Unmarshal(text, &value); err != nil {
@@ -105,7 +120,7 @@ func (s source) decode(plain []byte) (Scenario, error) {
 	for _, name := range s.keys("cases") {
 		c := raw.Cases[name]
 		c.Name, c.Line = name, s.line("cases", name)
-		if err := s.check(c); err != nil {
+		if err := errors.Join(s.check(c), s.checkServer(out, c)); err != nil {
 			return Scenario{}, err
 		}
 		out.Cases = append(out.Cases, c)

@@ -45,7 +45,7 @@ func (r *Runner) prove(ctx context.Context, s Scenario, c Case, dir string, firs
 	}
 	p := &report.Proof{Suppressed: report.Act(first.report.Endings[at]), Outcome: report.Outcome(second.outcome)}
 	if second.outcome != outcomeCompletes {
-		p.Error = second.errorLine()
+		p.Error = second.lastWords()
 	}
 	suppressed := slices.ContainsFunc(second.events, func(e event.Event) bool { return e.Call != nil && e.Call.Blocked })
 	p.Proven = suppressed && accused(second.report) < 0 && second.outcome == outcomeCompletes

@@ -150,7 +150,7 @@ func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Dat
 	}
 	out.Findings = append(out.Findings, again.unexpected...)
 	if len(again.problems) > 0 {
-		out.Error = after.errorLine()
+		out.Error = after.lastWords()
 	}
 	for _, p := range again.problems {
 		judged.problems = append(judged.problems, "resume: "+p)

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -50,16 +52,25 @@ func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
 	}
 	var chosen []job
 	for _, failed := range last.Failed {
-		i := slices.IndexFunc(jobsOf(all), func(j job) bool {
+		from := jobsOf(all)
+		if failed.File != "" {
+			if from, err = inFile(failed.File, ""); err != nil {
+				return nil, fmt.Errorf("--last-failed: %w", err)
+			}
+		}
+		i := slices.IndexFunc(from, func(j job) bool {
 			return j.scenario.Name == failed.Scenario && j.c.Name == failed.Case
 		})
 		if i < 0 {
-			return nil, usageError("%s/%s failed last time, but it is not built in: name its file", failed.Scenario, failed.Case)
+			return nil, usageError("--last-failed: there is no %s/%s any more", failed.Scenario, failed.Case)
 		}
-		chosen = append(chosen, jobsOf(all)[i])
+		chosen = append(chosen, from[i])
 		if f.seed == "" {
 			f.seed = failed.Seed
 		}
+	}
+	if f.subject == "" {
+		f.subject = last.Subject
 	}
 	return chosen, nil
 }
@@ -95,12 +106,8 @@ func choose(all []scenarios.Scenario, args []string) ([]job, error) {
 }
 
 func resolve(all []scenarios.Scenario, arg string) ([]job, error) {
-	if strings.HasSuffix(arg, ".yaml") || strings.HasSuffix(arg, ".yml") {
-		s, err := scenarios.ReadFile(arg)
-		if err != nil {
-			return nil, usageError("%w", err)
-		}
-		return jobsOf([]scenarios.Scenario{s}), nil
+	if file, wanted, ok := fileOf(arg); ok {
+		return inFile(file, wanted)
 	}
 	name, wantCase, hasCase := strings.Cut(arg, "/")
 	var found []job
@@ -113,6 +120,41 @@ func resolve(all []scenarios.Scenario, arg string) ([]job, error) {
 		return found, nil
 	}
 	return nil, unknown(all, name, wantCase)
+}
+
+// fileOf splits FILE.yaml or FILE.yaml/CASE.
+func fileOf(arg string) (file, wanted string, ok bool) {
+	for _, ending := range []string{".yaml", ".yml"} {
+		if strings.HasSuffix(arg, ending) {
+			return arg, "", true
+		}
+		if dir, base := path.Split(arg); strings.HasSuffix(dir, ending+"/") {
+			return strings.TrimSuffix(dir, "/"), base, true
+		}
+	}
+	return "", "", false
+}
+
+// inFile returns the cases of a scenario file, or those that match wanted.
+func inFile(file, wanted string) ([]job, error) {
+	s, err := scenarios.ReadFile(file)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	all := jobsOf([]scenarios.Scenario{s})
+	if abs, err := filepath.Abs(file); err == nil {
+		for n := range all {
+			all[n].file = abs
+		}
+	}
+	if wanted == "" {
+		return all, nil
+	}
+	found := slices.DeleteFunc(slices.Clone(all), func(j job) bool { return !matches(wanted, j.c.Name) })
+	if len(found) == 0 && !strings.ContainsAny(wanted, "*?[") {
+		return nil, unknown([]scenarios.Scenario{s}, s.Name, wanted)
+	}
+	return found, nil
 }
 
 func matches(pattern, name string) bool {

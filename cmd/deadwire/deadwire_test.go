@@ -66,6 +66,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", binaries+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("BIN", binaries)
 			env.Setenv("OLD", filepath.Join(binaries, "old"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(os.TempDir(), "deadwire-test-cache"))
 			return nil

@@ -12,32 +12,62 @@ import (
 	"deadwire/faults"
 	"deadwire/faults/catalog"
 	"deadwire/harness/diagnose"
+	"deadwire/harness/verdict"
 	"deadwire/scenarios"
 )
 
 var errNothing = errors.New("nothing selected: no scenario matches (see: deadwire list)")
 
 func listCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List the built-in scenarios and their cases", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	var cases bool
+	cmd := &cobra.Command{
+		Use: "list [NAME|GLOB|NAME/CASE|FILE.yaml ...]", Short: "List the built-in scenarios and their cases",
+		RunE: func(cmd *cobra.Command, args []string) error {
 			all, err := scenarios.Builtin()
 			if err != nil {
 				return err
 			}
-			return list(cmd.OutOrStdout(), all)
+			chosen, err := choose(all, args)
+			if err != nil {
+				return err
+			}
+			if len(chosen) == 0 {
+				return &exitError{code: verdict.ExitNothing, err: errNothing}
+			}
+			if cases {
+				return listCases(cmd.OutOrStdout(), chosen)
+			}
+			return list(cmd.OutOrStdout(), chosen, len(args) > 0)
 		},
 	}
+	cmd.Flags().BoolVar(&cases, "cases", false, "one NAME/CASE per line, for scripts")
+	return cmd
 }
 
-func list(out io.Writer, all []scenarios.Scenario) error {
-	for _, s := range all {
-		var cases []string
-		for _, c := range s.Cases {
-			cases = append(cases, c.Name)
+func listCases(out io.Writer, chosen []job) error {
+	for _, j := range chosen {
+		if _, err := fmt.Fprintln(out, j.name()); err != nil {
+			return err
 		}
-		first, _, _ := strings.Cut(s.Story, ". ")
-		if _, err := fmt.Fprintf(out, "%s\n  %s.\n  cases: %s\n", s.Name, strings.TrimSuffix(strings.TrimSpace(first), "."), strings.Join(cases, ", ")); err != nil {
+	}
+	return nil
+}
+
+// list shows each scenario once, with the cases that were chosen; whole shows all
+// of its story rather than the first sentence.
+func list(out io.Writer, chosen []job, whole bool) error {
+	for n := 0; n < len(chosen); {
+		s := chosen[n].scenario
+		var cases []string
+		for ; n < len(chosen) && chosen[n].scenario.Name == s.Name; n++ {
+			cases = append(cases, chosen[n].c.Name)
+		}
+		story := strings.TrimSpace(s.Story)
+		if !whole {
+			first, _, _ := strings.Cut(story, ". ")
+			story = strings.TrimSuffix(first, ".") + "."
+		}
+		if _, err := fmt.Fprintf(out, "%s\n  %s\n  cases: %s\n", s.Name, story, strings.Join(cases, ", ")); err != nil {
 			return err
 		}
 	}

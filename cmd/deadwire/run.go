@@ -35,7 +35,7 @@ type runFlags struct {
 func runCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
-		Use:   "run [NAME|GLOB|NAME/CASE|FILE.yaml ...]",
+		Use:   "run [NAME|GLOB|NAME/CASE|FILE.yaml|FILE.yaml/CASE ...]",
 		Short: "Run scenarios; without an argument all built-in ones",
 		Example: `  deadwire run                                  everything
   deadwire run 'connection-*' --parallel 1      one after the other
@@ -59,6 +59,7 @@ type job struct {
 	scenario  scenarios.Scenario
 	c         scenarios.Case
 	iteration int
+	file      string // absolute path of the scenario's file; empty for a built-in one
 }
 
 func (j job) name() report.Name { return report.Name{Scenario: j.scenario.Name, Case: j.c.Name} }
@@ -69,6 +70,13 @@ func (f *runFlags) run(ctx context.Context, args []string) (err error) {
 	}
 	jobs, err := f.jobs(args)
 	if err != nil {
+		return err
+	}
+	reporter, err := f.reporters()
+	if err != nil {
+		return err
+	}
+	if err := f.checkSubject(); err != nil {
 		return err
 	}
 	began := time.Now()
@@ -82,10 +90,7 @@ func (f *runFlags) run(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	runner.Prove = f.prove
-	reporter, err := f.reporters()
-	if err != nil {
-		return err
-	}
+	f.seed = s.seed
 	reporter.Begin(s.plan(jobs))
 	cases := f.all(ctx, runner, reporter, jobs)
 	whole := report.Run{
@@ -112,6 +117,7 @@ func (f *runFlags) all(ctx context.Context, runner *scenarios.Runner, reporter r
 			}
 			reporter.CaseStarted(j.name())
 			c := guarded(ctx, runner, j)
+			c.Again = f.again(j)
 			if c.Verdict == verdict.Fail {
 				failed.Store(true)
 			}
@@ -163,14 +169,14 @@ func guarded(ctx context.Context, runner *scenarios.Runner, j job) (c report.Cas
 
 // finish records the run's end beside its evidence.
 func (f *runFlags) finish(s *session, whole report.Run, jobs []job) error {
-	last := rundir.Last{Run: s.dir.Name(), Status: rundir.Passed}
+	last := rundir.Last{Run: s.dir.Name(), Status: rundir.Passed, Subject: f.subject}
 	ran := map[report.Name]verdict.Verdict{}
 	for _, c := range whole.Cases {
 		ran[c.Name] = verdict.Merge(ran[c.Name], c.Verdict)
 	}
 	for _, j := range jobs {
 		if v, ok := ran[j.name()]; !ok || v == verdict.Fail || v == verdict.Undetermined {
-			last.Failed = append(last.Failed, rundir.Failed{Scenario: j.name().Scenario, Case: j.name().Case, Seed: s.seed})
+			last.Failed = append(last.Failed, rundir.Failed{File: j.file, Scenario: j.name().Scenario, Case: j.name().Case, Seed: s.seed})
 			ran[j.name()] = verdict.Pass // once is enough
 		}
 	}

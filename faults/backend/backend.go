@@ -103,6 +103,12 @@ func awaitClosing(ctx context.Context, t faults.Target, id event.SessionID) erro
 	return err
 }
 
+// NeedsServer implements faults.ServerOwner.
+func (Crash) NeedsServer() bool { return true }
+
+// NeedsServer implements faults.ServerOwner.
+func (Restart) NeedsServer() bool { return true }
+
 // Crash kills one backend of the case's own server with SIGKILL, so that
 // PostgreSQL ends every session and recovers.
 type Crash struct {

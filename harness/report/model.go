@@ -66,7 +66,8 @@ type Case struct {
 	Name
 	Iteration  int                `json:"iteration,omitempty"` // from 1, when cases run more than once
 	Verdict    verdict.Verdict    `json:"verdict"`
-	Reason     string             `json:"reason,omitempty"` // why undetermined, skip or fail, in one sentence
+	Reason     string             `json:"reason,omitempty"`   // why undetermined, skip or fail, in one sentence
+	Problems   []string           `json:"problems,omitempty"` // of Reason, one by one
 	DurationMS int64              `json:"duration_ms"`
 	Outcome    Outcome            `json:"outcome,omitempty"`
 	Error      string             `json:"error,omitempty"` // the subject's own words
@@ -77,6 +78,7 @@ type Case struct {
 	Proof      *Proof             `json:"proof,omitempty"`
 	Where      string             `json:"where,omitempty"` // FILE:LINE of the case in its scenario
 	Dir        string             `json:"dir,omitempty"`   // of the case, relative to the run's
+	Again      string             `json:"again,omitempty"` // the shell command that runs the case again, from any folder
 }
 
 // Number is a measured value, with its limit if it has one.

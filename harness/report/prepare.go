@@ -49,6 +49,9 @@ func (e Exec) prepared() Exec {
 
 func (c Case) prepared() Case {
 	c.Reason, c.Error = rundir.Mask(c.Reason), rundir.Mask(c.Error)
+	if c.Problems != nil {
+		c.Problems = rundir.MaskAll(c.Problems)
+	}
 	c.Endings = orEmpty(slices.Clone(c.Endings))
 	for i := range c.Endings {
 		prepareEnding(&c.Endings[i])

@@ -50,6 +50,15 @@ func Duration(ms int64) string {
 	return text
 }
 
+// ActorOf names the actor of an ending. That a session ended with the process that
+// had opened it is the common case, and is said.
+func ActorOf(e diagnose.Ending) string {
+	if e.Actor.Kind == diagnose.Kernel && e.Actor.PID != 0 && e.Actor.PID == e.Opener.PID {
+		return strings.Replace(Actor(e.Actor), "the exit of process", "the exit of its own process", 1)
+	}
+	return Actor(e.Actor)
+}
+
 // Evidence returns event numbers as #12 #40, empty when there are none.
 func Evidence(seqs []int64) string {
 	words := make([]string, len(seqs))
@@ -65,7 +74,7 @@ func Who(e diagnose.Ending) string {
 	if e.Message != "" {
 		return Plain(e.Message)
 	}
-	return fmt.Sprintf("%s %s the session %s", Actor(e.Actor), verb(e.Manner), state(e.State))
+	return fmt.Sprintf("%s %s the session %s", ActorOf(e), verb(e.Manner), state(e.State))
 }
 
 // Actor names an actor with its pid, command and parent.
@@ -142,7 +151,7 @@ func How(e diagnose.Ending) string {
 	}
 	parts := []string{manner}
 	if e.Message != "" {
-		parts = []string{Actor(e.Actor), manner}
+		parts = []string{ActorOf(e), manner}
 	}
 	if e.Side != "" {
 		parts = append(parts, "from the "+string(e.Side))

@@ -38,10 +38,14 @@ type Last struct {
 	Run    string   `json:"run"`
 	Status Status   `json:"status"`
 	Failed []Failed `json:"failed"`
+	// Subject is the absolute path of the binary that was tested in place of the
+	// built-in one, empty for none.
+	Subject string `json:"subject,omitempty"`
 }
 
 // Failed names a case and the seed with which it fails again.
 type Failed struct {
+	File     string `json:"file,omitempty"` // absolute path of the scenario; empty for a built-in one
 	Scenario string `json:"scenario"`
 	Case     string `json:"case"`
 	Seed     string `json:"seed"`

@@ -2,6 +2,7 @@ package terminal
 
 import (
 	"fmt"
+	"math"
 	"path/filepath"
 	"strings"
 
@@ -60,7 +61,7 @@ func note(c report.Case) string {
 	}
 	for _, e := range c.Endings {
 		if !ordinary(e) {
-			said := fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.Actor(e.Actor), e.Certainty)
+			said := fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.ActorOf(e), e.Certainty)
 			if c.Proof != nil {
 				said += "\n" + proof(*c.Proof)
 			}
@@ -83,11 +84,9 @@ func block(run report.Run, c report.Case, style palette, width int) string {
 	head := []string{strings.ToUpper(string(c.Verdict)) + "  " + title(c), "seed " + report.Plain(run.Seed), report.Duration(c.DurationMS)}
 	b.WriteString(paint(style.verdicts[c.Verdict], flow(head, "   ", width)) + "\n\n")
 	say := sayer(&b, width)
-	if c.Reason != "" {
-		say(reasonWord(c.Verdict), report.Plain(c.Reason))
-	}
+	sayReasons(c, say)
 	sayFindings(c.Findings, say)
-	sayEndings(c.Unexpected(), say)
+	sayEnded(c, say)
 	if c.Error != "" {
 		say("Error", report.Plain(c.Error))
 	}
@@ -98,7 +97,7 @@ func block(run report.Run, c report.Case, style palette, width int) string {
 		say("Numbers", flow(numbers(c.Numbers), "   ", width-labelColumns))
 	}
 	b.WriteString("\n")
-	sayNext(run, c, say)
+	sayNext(run, c, say, sayer(&b, math.MaxInt))
 	return b.String()
 }
 
@@ -108,6 +107,54 @@ func sayer(b *strings.Builder, width int) func(label, text string) {
 	return func(label, text string) {
 		margin := pad("  "+label, labelColumns)
 		b.WriteString(margin + strings.TrimLeft(indent(text, labelColumns, width), " ") + "\n")
+	}
+}
+
+// problemsMax bounds the reasons that are told one by one.
+const problemsMax = 6
+
+// sayReasons tells why the case did not pass, one row per reason.
+func sayReasons(c report.Case, say func(label, text string)) {
+	label := reasonWord(c.Verdict)
+	if len(c.Problems) == 0 && c.Reason != "" {
+		say(label, report.Plain(c.Reason))
+	}
+	for _, problem := range c.Problems[:min(len(c.Problems), problemsMax)] {
+		say(label, report.Plain(problem))
+		label = ""
+	}
+	sayMore(len(c.Problems)-problemsMax, "reasons", say)
+}
+
+// sayEnded explains the endings that nothing declared. Where there are none, the
+// reader is told how the sessions did end, since that is what he looks for first.
+func sayEnded(c report.Case, say func(label, text string)) {
+	if unexpected := c.Unexpected(); len(unexpected) > 0 {
+		sayEndings(unexpected, say)
+		return
+	}
+	var told []string
+	plain := 0
+	for _, e := range c.Endings {
+		if ordinary(e) {
+			plain++
+			continue
+		}
+		told = append(told, fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.ActorOf(e), e.Certainty))
+	}
+	label := "Ended"
+	for _, text := range told[:min(len(told), endingsMax)] {
+		say(label, text)
+		label = ""
+	}
+	sayMore(len(told)-endingsMax, "endings", say)
+	switch {
+	case plain == 1:
+		say(label, "one session in the ordinary way")
+	case plain > 1:
+		say(label, fmt.Sprintf("%d sessions in the ordinary way", plain))
+	case len(c.Endings) == 0:
+		say(label, "no session was opened, or none ended")
 	}
 }
 
@@ -198,13 +245,17 @@ func tick(ok bool) string {
 }
 
 // sayNext names the commands to look closer and to do it again, and the files.
-func sayNext(run report.Run, c report.Case, say func(label, text string)) {
+// Commands are never broken, since they are there to be pasted.
+func sayNext(run report.Run, c report.Case, say, command func(label, text string)) {
 	if run.Dir == "" {
 		return
 	}
-	name := report.Plain(filepath.Base(run.Dir))
-	say("look", "deadwire show "+name)
-	say("again", "deadwire run "+report.Plain(c.Scenario)+" --seed "+report.Plain(run.Seed))
+	command("look", "deadwire show "+report.Plain(run.Dir))
+	again := c.Again
+	if again == "" {
+		again = "deadwire run " + c.String() + " --seed " + run.Seed
+	}
+	command("again", report.Plain(again))
 	files := []string{rundir.VerdictName, rundir.PostgresName}
 	if c.Dir != "" {
 		files = append(files, filepath.Join(c.Dir, rundir.EventsName), filepath.Join(c.Dir, rundir.SubjectName))

@@ -123,6 +123,7 @@ func (r *Reporter) Done(run report.Run) error {
 			r.printBlocks(run, v)
 		}
 		r.print("\n")
+		r.printHint(run)
 	}
 	r.print(lastLine(run, r.style))
 	if r.err != nil {
@@ -145,6 +146,14 @@ func (r *Reporter) printBlocks(run report.Run, v verdict.Verdict) {
 			continue
 		}
 		r.print("\n" + block(run, c, r.style, r.screen.Width))
+	}
+}
+
+// printHint says how to come back to what went wrong.
+func (r *Reporter) printHint(run report.Run) {
+	if run.Totals.Fail+run.Totals.Undetermined > 0 && run.Dir != "" {
+		parts := []string{"read it again: deadwire show latest-failed", "what a rule means: deadwire explain RULE", "run it again: deadwire run --last-failed"}
+		r.print(paint(r.style.dim, flow(parts, "   ", r.screen.Width)) + "\n")
 	}
 }
 
