@@ -56,7 +56,8 @@ func New(options Options) *cobra.Command {
 	}
 	root.PersistentFlags().StringVar(&a.url, "database-url", "", "PostgreSQL `URL`; else DATABASE_URL, else the PG* environment")
 	root.PersistentFlags().DurationVar(&a.database.Timeout, "db-timeout", 5*time.Second, "bound of each connect and statement")
-	root.AddCommand(a.migrate(), a.catalog(), a.stream(), a.sweep(), a.shakedown(), a.trip(), a.status(), a.check(), a.parked(), a.worker(), a.reference())
+	root.AddCommand(a.migrate(), a.catalog(), a.stream(), a.sweep(), a.shakedown(), a.trip(), a.status(), a.check(), a.parked(), a.worker(), a.reference(),
+		a.vote(), a.propagate())
 	return root
 }
 

@@ -37,6 +37,9 @@ type Vote struct {
 	Run      string
 }
 
+// Human says whether a person cast the vote.
+func (v Vote) Human() bool { return v.Source == "user" || v.Source == "admin" }
+
 // Outcome is what votes amount to.
 type Outcome struct {
 	Status   string
@@ -58,7 +61,6 @@ func weight(source string) float64 {
 	return 0
 }
 
-func human(source string) bool   { return source == "user" || source == "admin" }
 func machine(source string) bool { return source == "ocr" || source == "deduction" }
 
 // tally is the weight on one outcome.
@@ -142,7 +144,7 @@ func count(votes []Vote) []tally {
 			by[v.Printing] = t
 		}
 		switch w := weight(v.Source); {
-		case human(v.Source):
+		case v.Human():
 			t.human += w
 		case machine(v.Source):
 			t.machine += w
