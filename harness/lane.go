@@ -31,6 +31,8 @@ type LaneConfig struct {
 	TLS tap.TLSMode
 	// Watch leaves out Toxiproxy and the back tap: subject, tap, server.
 	Watch bool
+	// Socket makes the front tap listen on a Unix socket too; see SocketDir.
+	Socket bool
 	// Messages records every protocol message, not only those around an ending.
 	Messages bool
 }
@@ -38,12 +40,13 @@ type LaneConfig struct {
 // Lane is the data path of one run: subject, front tap, Toxiproxy, back tap,
 // server; with the journal and the witness of that run.
 type Lane struct {
-	Database *Database
-	Journal  *event.Journal
-	Front    *tap.Tap
-	Back     *tap.Tap    // nil in watch mode
-	Link     *proxy.Link // nil in watch mode
-	Witness  *witness.Witness
+	Database  *Database
+	Journal   *event.Journal
+	Front     *tap.Tap
+	Back      *tap.Tap    // nil in watch mode
+	Link      *proxy.Link // nil in watch mode
+	Witness   *witness.Witness
+	SocketDir string // of the front tap, as libpq takes it for a host; "" without one
 
 	rig   *Rig
 	stops []func(context.Context) error
@@ -72,9 +75,14 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 		}
 		network = "tcp"
 	}
+	if cfg.Socket {
+		if err := l.makeSocketDir(); err != nil {
+			return err
+		}
+	}
 	front, err := tap.Start(ctx, tap.Config{
 		Place: event.Front, Network: network, Upstream: upstream, Recorder: forgetful{l.Journal, l.Witness},
-		OnAccept: l.Witness.Accepted, Full: cfg.Messages, TLS: cfg.TLS,
+		SocketDir: l.SocketDir, OnAccept: l.Witness.Accepted, OnUnix: l.Witness.AcceptedUnix, Full: cfg.Messages, TLS: cfg.TLS,
 	})
 	if err != nil {
 		return err
@@ -82,6 +90,23 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 	l.Front = front
 	l.onClose(front.Close)
 	l.listen()
+	return nil
+}
+
+// makeSocketDir makes the folder of the front tap's Unix socket.
+func (l *Lane) makeSocketDir() error {
+	dir, err := os.MkdirTemp("", "deadwire-socket-") // short: the path of a socket is limited
+	if err != nil {
+		return fmt.Errorf("make the socket's folder: %w", err)
+	}
+	l.SocketDir = dir
+	l.onClose(func(context.Context) error { return os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o711); err != nil { // the subject may become another user
+		return fmt.Errorf("open the socket's folder: %w", err)
+	}
+	if owner := l.rig.cfg.Owner; owner != nil {
+		return owner.OwnDir(dir)
+	}
 	return nil
 }
 

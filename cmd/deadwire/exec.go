@@ -63,9 +63,9 @@ server's address written into it, by redirecting its connects.`,
 	for _, name := range []string{"format", "junit"} { // the report goes to standard error, as text
 		_ = flags.MarkHidden(name) // fails only for unknown names
 	}
-	flags.StringArrayVar(&f.env, "env", nil, "also set `NAME=TEMPLATE` for the program; {host} {port} {user} {password} {database} {url} are filled in")
+	flags.StringArrayVar(&f.env, "env", nil, "also set `NAME=TEMPLATE` for the program; {host} {port} {user} {password} {database} {url} and {socket} (the folder of the tap's Unix socket, a host for libpq) are filled in")
 	flags.StringArrayVar(&f.faults, "fault", nil, "inject a fault: `NAME:KEY=VALUE,…` or a JSON object as in a scenario; repeatable (see: deadwire faults)")
-	flags.StringArrayVar(&f.redirect, "redirect", nil, "also send connects to `HOST:PORT` to the tap; \"none\": not even those to the server's own address")
+	flags.StringArrayVar(&f.redirect, "redirect", nil, "also send connects to `ADDRESS` (HOST:PORT or the path of a Unix socket) to the tap; \"none\": not even those to the server's own address")
 	flags.StringVar(&f.tls, "tls", string(tap.TLSPassthrough), "what becomes of TLS: `MODE` passthrough, refuse or terminate")
 	flags.StringVar(&f.witness, "witness", "exact", "how processes are watched: `KIND` exact, holders, defer (by the wire alone, holding Terminate back) or none")
 	flags.BoolVar(&f.guard, "guard", false, "keep processes from ending sessions that they only inherited")

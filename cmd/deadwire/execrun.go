@@ -82,29 +82,22 @@ func (e *execution) do(ctx context.Context, t trial) (out executed, err error) {
 // lane builds the data path: with Toxiproxy and the back tap only if faults are
 // asked for.
 func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, t trial) (lane *harness.Lane, err error) {
-	redirected := map[string]bool{}
-	to := ""
+	var redirect detour
 	w := witness.Options{
 		Sends: witness.Senders, TLS: e.flags.tls != string(tap.TLSRefuse),
 		RefuseRing: e.flags.noRing, Disabled: e.flags.witness == "holders", Blind: e.flags.witness == "defer" || e.flags.witness == "none",
-		Decide: func(q witness.Question) witness.Decision { return e.decide(lane, t, q) },
-		Redirect: func(remote string) string {
-			if redirected[unmapped(remote)] {
-				return to
-			}
-			return ""
-		},
+		Decide:   func(q witness.Question) witness.Decision { return e.decide(lane, t, q) },
+		Redirect: func(remote string) string { return redirect.to(remote) },
 	}
 	lane, err = e.session.rig.NewLane(ctx, harness.LaneConfig{
 		Name: execName + "-" + t.name, Database: db, Dir: dir, Witness: w, TLS: tap.TLSMode(e.flags.tls),
-		Watch: len(e.steps) == 0, Messages: e.flags.messages,
+		Watch: len(e.steps) == 0, Socket: true, Messages: e.flags.messages,
 	})
 	if err != nil {
 		return nil, err
 	}
-	// No process runs yet, so nobody asks before these are set.
-	to = lane.Front.Addr().String()
-	if redirected, err = e.flags.redirects(lane); err != nil {
+	// No process runs yet, so nobody asks before this is set.
+	if redirect, err = e.flags.detours(lane); err != nil {
 		return nil, errors.Join(err, lane.Close(ctx))
 	}
 	if e.flags.witness == "defer" {

@@ -52,7 +52,7 @@ func (t *Tap) waiting() (resumed chan struct{}, closed bool) {
 }
 
 // admit gives a connection its number and lets it live in a goroutine of its own.
-func (t *Tap) admit(conn *net.TCPConn) {
+func (t *Tap) admit(conn leg) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -65,12 +65,14 @@ func (t *Tap) admit(conn *net.TCPConn) {
 	t.running.Go(s.live)
 }
 
-func newSession(t *Tap, n int, conn *net.TCPConn) *Session {
+func newSession(t *Tap, n int, conn leg) *Session {
 	s := &Session{
 		tap: t, id: event.SessionID{Place: t.cfg.Place, N: n}, front: conn,
-		client: conn.RemoteAddr().(*net.TCPAddr).AddrPort(),
-		ended:  make(chan struct{}), gone: make(chan struct{}), release: make(chan struct{}),
+		ended: make(chan struct{}), gone: make(chan struct{}), release: make(chan struct{}),
 		reset: make(map[event.Side]bool), ring: newRing(t.cfg.RingMessages),
+	}
+	if from, isTCP := conn.RemoteAddr().(*net.TCPAddr); isTCP {
+		s.client = from.AddrPort()
 	}
 	s.up.s, s.up.side = s, event.Frontend
 	s.up.dec = decoder{side: event.Frontend, framing: packets, tls: t.cfg.TLS == TLSPassthrough}
@@ -99,16 +101,33 @@ func (s *Session) live() {
 }
 
 func (s *Session) open() {
-	var opened event.Opened
-	if s.tap.cfg.OnAccept != nil {
-		local := s.front.LocalAddr().(*net.TCPAddr).AddrPort()
-		opened = s.tap.cfg.OnAccept(s.id, s.client, local)
-	}
-	if opened.Client == "" {
-		opened.Client = s.client.String()
-	}
+	opened := s.introduce()
 	s.lastAt.Store(int64(s.tap.cfg.Recorder.Now()))
 	s.record(event.Event{Kind: event.SessionOpened, Opened: &opened})
+}
+
+// introduce asks who opened the session.
+func (s *Session) introduce() event.Opened {
+	var opened event.Opened
+	local, isTCP := s.front.LocalAddr().(*net.TCPAddr)
+	switch {
+	case !isTCP && s.tap.cfg.OnUnix != nil:
+		opened = s.tap.cfg.OnUnix(s.id, inodeOf(s.front))
+	case isTCP && s.tap.cfg.OnAccept != nil:
+		opened = s.tap.cfg.OnAccept(s.id, s.client, local.AddrPort())
+	}
+	if opened.Client == "" {
+		opened.Client = s.from()
+	}
+	return opened
+}
+
+// from is the client's address for the record.
+func (s *Session) from() string {
+	if !s.client.IsValid() {
+		return "unix:" + s.tap.SocketPath()
+	}
+	return s.client.String()
 }
 
 func (s *Session) dial() (leg, error) {

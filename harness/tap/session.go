@@ -46,7 +46,8 @@ type Session struct {
 // ID returns the session's name in the journal.
 func (s *Session) ID() event.SessionID { return s.id }
 
-// Client returns the address of the peer towards the subject.
+// Client returns the address of the peer towards the subject; none (IsValid is
+// false) when it came by the Unix socket.
 func (s *Session) Client() netip.AddrPort { return s.client }
 
 // Done is closed when both legs are gone and the end is recorded.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -35,6 +37,7 @@ const (
 type Config struct {
 	Place       event.Place
 	Listen      string // IP:PORT; default DefaultListen
+	SocketDir   string // folder for a Unix socket to listen on as well, named after the port as libpq expects; "" for none
 	AllowRemote bool   // permit Listen to be other than loopback
 	Network     string // of Upstream: "tcp" (default) or "unix"
 	Upstream    string // address of the next hop
@@ -50,7 +53,9 @@ type Config struct {
 	Recorder  event.Recorder // must not call back into the tap or its sessions
 	// OnAccept is called before any byte of a connection is relayed, and may fill in
 	// who opened it. local is the tap's own address of the connection. May be nil.
-	OnAccept     func(id event.SessionID, client, local netip.AddrPort) event.Opened
+	OnAccept func(id event.SessionID, client, local netip.AddrPort) event.Opened
+	// OnUnix is OnAccept for connections to the Unix socket. inode is that of the tap's end.
+	OnUnix       func(id event.SessionID, inode uint64) event.Opened
 	RingMessages int  // messages remembered per session; default DefaultRingMessages
 	Full         bool // record every message when it comes
 	DialTimeout  time.Duration
@@ -61,6 +66,7 @@ type Tap struct {
 	cfg      Config
 	listener *net.TCPListener
 	addr     netip.AddrPort
+	others   []net.Listener // the same port of the other loopback, and the Unix socket
 	rules    rules
 	keys     keys
 
@@ -95,8 +101,14 @@ func Start(ctx context.Context, cfg Config) (*Tap, error) {
 		}
 		t.secrets = t.authority.config()
 	}
+	if err := t.listenElsewhere(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("start tap: %w", err), l.Close())
+	}
 	t.dialing, t.stop = context.WithCancel(context.WithoutCancel(ctx))
 	t.running.Go(t.accept)
+	for _, other := range t.others {
+		t.running.Go(func() { t.acceptElsewhere(other) })
+	}
 	return t, nil
 }
 
@@ -148,6 +160,14 @@ func (t *Tap) RootPEM() []byte {
 
 // Addr returns the address that clients connect to.
 func (t *Tap) Addr() netip.AddrPort { return t.addr }
+
+// SocketPath returns the path of the Unix socket, "" without one.
+func (t *Tap) SocketPath() string {
+	if t.cfg.SocketDir == "" {
+		return ""
+	}
+	return filepath.Join(t.cfg.SocketDir, ".s.PGSQL."+strconv.Itoa(int(t.addr.Port())))
+}
 
 // Sessions returns the live sessions in order of acceptance.
 func (t *Tap) Sessions() []*Session {
@@ -219,7 +239,9 @@ func (t *Tap) shut() {
 	}
 	t.closed = true
 	t.stop()
-	_ = t.listener.Close() // a listener has nothing to lose
+	for _, l := range append(t.others, t.listener) {
+		_ = l.Close() // a listener has nothing to lose
+	}
 	if t.refusing != nil {
 		close(t.refusing)
 		t.refusing = nil

@@ -48,6 +48,8 @@ type inodeSource struct{}
 
 func (s *inodeSource) lookup(_, _ netip.AddrPort) (uint64, error) { return 0, nil }
 
+func (s *inodeSource) peerOf(uint64) (uint64, error) { return 0, nil }
+
 func (s *inodeSource) close() error { return nil }
 
 func scanHolders([]int, map[uint64]struct{}) map[uint64][]int { return nil }

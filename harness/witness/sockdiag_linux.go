@@ -56,16 +56,8 @@ func unmap(a netip.AddrPort) netip.AddrPort {
 func (s *inodeSource) query(local, remote netip.AddrPort) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.sockets == nil {
-		socket, err := nl.Subscribe(unix.NETLINK_INET_DIAG)
-		if err != nil {
-			return 0, fmt.Errorf("open sock_diag: %w", err)
-		}
-		if err := socket.SetReceiveTimeout(&nl.SocketTimeoutTv); err != nil {
-			socket.Close()
-			return 0, fmt.Errorf("bound sock_diag: %w", err)
-		}
-		s.sockets = map[int]*nl.SocketHandle{unix.NETLINK_INET_DIAG: {Socket: socket}}
+	if err := s.open(); err != nil {
+		return 0, err
 	}
 	request := nl.NewNetlinkRequest(nl.SOCK_DIAG_BY_FAMILY, 0)
 	request.Sockets = s.sockets
@@ -78,6 +70,23 @@ func (s *inodeSource) query(local, remote netip.AddrPort) (uint64, error) {
 		return 0, errors.New("query sock_diag: an answer of unknown form")
 	}
 	return uint64(binary.NativeEndian.Uint32(messages[0][diagInodeOffset:])), nil
+}
+
+// open makes the netlink socket, if there is none yet. mu is held.
+func (s *inodeSource) open() error {
+	if s.sockets != nil {
+		return nil
+	}
+	socket, err := nl.Subscribe(unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return fmt.Errorf("open sock_diag: %w", err)
+	}
+	if err := socket.SetReceiveTimeout(&nl.SocketTimeoutTv); err != nil {
+		socket.Close()
+		return fmt.Errorf("bound sock_diag: %w", err)
+	}
+	s.sockets = map[int]*nl.SocketHandle{unix.NETLINK_INET_DIAG: {Socket: socket}}
+	return nil
 }
 
 func diagRequest(local, remote netip.AddrPort) []byte {

@@ -154,6 +154,22 @@ func (w *Witness) Accepted(id event.SessionID, client, local netip.AddrPort) eve
 		return opened
 	}
 	inode, err := w.inodes.lookup(client, local)
+	return w.register(id, opened, inode, err)
+}
+
+// AcceptedUnix is Accepted for a connection to a tap's Unix socket; inode is that of
+// the tap's end.
+func (w *Witness) AcceptedUnix(id event.SessionID, inode uint64) event.Opened {
+	if w.options.Blind {
+		return event.Opened{}
+	}
+	peer, err := w.inodes.peerOf(inode)
+	return w.register(id, event.Opened{}, peer, err)
+}
+
+// register remembers a session by the inode of the subject's end, and says who
+// opened it.
+func (w *Witness) register(id event.SessionID, opened event.Opened, inode uint64, err error) event.Opened {
 	if err != nil {
 		w.fail("socket inode", err)
 	}
