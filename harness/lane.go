@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -29,6 +30,8 @@ type LaneConfig struct {
 	Witness witness.Options
 	// TLS is what the front tap does about a client's request for TLS.
 	TLS tap.TLSMode
+	// ServerTLS makes the tap before the server speak TLS with it; see tap.Config.
+	ServerTLS *tls.Config
 	// Watch leaves out Toxiproxy and the back tap: subject, tap, server.
 	Watch bool
 	// Socket makes the front tap listen on a Unix socket too; see SocketDir.
@@ -68,7 +71,9 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 	}
 	l.witnessed(cfg)
 	network, upstream := l.Upstream()
+	secrets := cfg.ServerTLS
 	if !cfg.Watch {
+		secrets = nil // the back tap's
 		var err error
 		if upstream, err = l.through(ctx, cfg, network, upstream); err != nil {
 			return err
@@ -82,7 +87,7 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 	}
 	front, err := tap.Start(ctx, tap.Config{
 		Place: event.Front, Network: network, Upstream: upstream, Recorder: forgetful{l.Journal, l.Witness},
-		SocketDir: l.SocketDir, OnAccept: l.Witness.Accepted, OnUnix: l.Witness.AcceptedUnix, Full: cfg.Messages, TLS: cfg.TLS,
+		SocketDir: l.SocketDir, OnAccept: l.Witness.Accepted, OnUnix: l.Witness.AcceptedUnix, Full: cfg.Messages, TLS: cfg.TLS, ServerTLS: secrets,
 	})
 	if err != nil {
 		return err
@@ -144,8 +149,12 @@ func (l *Lane) witnessed(cfg LaneConfig) {
 // link's address. The back tap is Toxiproxy's upstream because Toxiproxy dials
 // without a limit (wire facts, section 7): a local tap always answers.
 func (l *Lane) through(ctx context.Context, cfg LaneConfig, network, upstream string) (string, error) {
+	mode := cfg.TLS
+	if mode == tap.TLSTerminate {
+		mode = tap.TLSRefuse // the front tap has ended it already
+	}
 	back, err := tap.Start(ctx, tap.Config{
-		Place: event.Back, Network: network, Upstream: upstream, Recorder: l.Journal, Full: cfg.Messages, TLS: cfg.TLS,
+		Place: event.Back, Network: network, Upstream: upstream, Recorder: l.Journal, Full: cfg.Messages, TLS: mode, ServerTLS: cfg.ServerTLS,
 	})
 	if err != nil {
 		return "", err

@@ -67,12 +67,15 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", binaries+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("BIN", binaries)
+			env.Setenv("PYTHON", python())
 			env.Setenv("OLD", filepath.Join(binaries, "old"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(os.TempDir(), "deadwire-test-cache"))
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
+			case "python":
+				return python() != "", nil
 			case "root":
 				return os.Geteuid() == 0 && runtime.GOOS == "linux", nil
 			default:
@@ -84,6 +87,16 @@ func TestScripts(t *testing.T) {
 			"holdport": holdPort,
 		},
 	})
+}
+
+// python returns an interpreter that has psycopg2, "" for none.
+func python() string {
+	for _, path := range []string{"/usr/bin/python3", "python3"} {
+		if exec.Command(path, "-c", "import psycopg2").Run() == nil {
+			return path
+		}
+	}
+	return ""
 }
 
 // exits runs a command and compares its exit code: exits CODE PROGRAM ARG...

@@ -37,6 +37,9 @@ type execFlags struct {
 	linger   time.Duration
 	messages bool
 	noRing   bool
+	every    bool
+
+	serverTLS bool
 }
 
 func execCommand() *cobra.Command {
@@ -67,10 +70,12 @@ server's address written into it, by redirecting its connects.`,
 	flags.StringArrayVar(&f.faults, "fault", nil, "inject a fault: `NAME:KEY=VALUE,…` or a JSON object as in a scenario; repeatable (see: deadwire faults)")
 	flags.StringArrayVar(&f.redirect, "redirect", nil, "also send connects to `ADDRESS` (HOST:PORT or the path of a Unix socket) to the tap; \"none\": not even those to the server's own address")
 	flags.StringVar(&f.tls, "tls", string(tap.TLSPassthrough), "what becomes of TLS: `MODE` passthrough, refuse or terminate")
+	flags.BoolVar(&f.serverTLS, "server-tls", false, "speak TLS with the server, which may demand it, without checking its certificate")
+	flags.BoolVar(&f.every, "every-send", false, "look at every send, not only at those that can end a session: tells who asks over a shared session, at some 10 µs a send and more on a busy machine")
 	flags.StringVar(&f.witness, "witness", "exact", "how processes are watched: `KIND` exact, holders, defer (by the wire alone, holding Terminate back) or none")
 	flags.BoolVar(&f.guard, "guard", false, "keep processes from ending sessions that they only inherited")
 	flags.BoolVar(&f.prove, "prove", false, "after a failure run again with only the accused act suppressed")
-	flags.BoolVar(&f.strict, "strict", false, "exit with 1 if anything was found")
+	flags.BoolVar(&f.strict, "strict", false, "exit with 1 if anything was found, with 3 if nothing could be: no session came by the tap, or a fault did not act")
 	flags.StringVar(&f.stack, "stack", "", "`CMD` to run when a process is caught in the act; {pid} is filled in")
 	flags.StringVar(&f.note, "attach-note", "", "`TEXT` to keep in the report")
 	flags.BoolVar(&f.noRing, "refuse-io-uring", false, "answer io_uring_setup with ENOSYS: what is sent through a ring cannot be seen")
@@ -123,9 +128,12 @@ func (f *execFlags) check() ([]scenarios.FaultStep, error) {
 		return nil, usageError("--witness=%s: want exact, holders, defer or none", f.witness)
 	}
 	switch tap.TLSMode(f.tls) {
-	case tap.TLSRefuse, tap.TLSPassthrough:
+	case tap.TLSRefuse, tap.TLSPassthrough, tap.TLSTerminate:
 	default:
-		return nil, usageError("--tls=%s: want passthrough or refuse", f.tls)
+		return nil, usageError("--tls=%s: want passthrough, refuse or terminate", f.tls)
+	}
+	if f.serverTLS && tap.TLSMode(f.tls) == tap.TLSPassthrough {
+		return nil, usageError("--server-tls: with --tls=passthrough the program itself speaks TLS with the server; want --tls=terminate or refuse")
 	}
 	if f.guard && f.prove {
 		return nil, usageError("--guard and --prove: with the guard on there is no failure to prove")
@@ -164,8 +172,12 @@ func (f *execFlags) show(s *session, out report.Exec) error {
 // conclude turns the program's fate into our exit code.
 func (f *execFlags) conclude(out report.Exec) error {
 	code := out.ExitCode
-	if f.strict && (out.Verdict() == verdict.Fail || len(out.Sharing) > 0) {
+	switch {
+	case !f.strict:
+	case out.Verdict() == verdict.Fail || len(out.Sharing) > 0:
 		code = verdict.ExitFail
+	case out.Verdict() == verdict.Undetermined:
+		code = verdict.ExitUndetermined
 	}
 	if code == verdict.ExitPass {
 		return nil

@@ -84,6 +84,10 @@ func (e *execution) judge(x executed) report.Case {
 	switch {
 	case len(c.Findings)+len(c.Unexpected()) > 0:
 		c.Verdict = verdict.Fail
+	case x.report.Sessions == 0:
+		c.Verdict, c.Reason = verdict.Undetermined, "no session came by the tap: the program opened none, or connects to an address that it does not take from its environment (name it with --redirect HOST:PORT)"
+	case len(x.idle) > 0:
+		c.Verdict, c.Reason = verdict.Undetermined, "did not act: "+strings.Join(x.idle, ", ")
 	case slices.ContainsFunc(x.events, func(e event.Event) bool { return e.Kind == event.JournalFull }):
 		c.Verdict, c.Reason = verdict.Undetermined, "the journal was full: what came after is not judged"
 	}
@@ -158,8 +162,12 @@ func (e *execution) report(c report.Case, x executed, took time.Duration) report
 	if !x.exact && out.Witness == witness.Exact {
 		out.Witness = witness.Holders
 	}
+	out.Sharing = []report.Sharing{} // a list in JSON, also without an entry
 	for _, shared := range x.report.Sharing {
 		out.Sharing = append(out.Sharing, report.Sharing(shared))
+	}
+	if len(out.Sharing) > 0 && x.exact && !e.flags.every && !accused(c) {
+		out.Missing = append(out.Missing, "who asks over a shared session: only sends that can end one were looked at; --every-send looks at all")
 	}
 	for _, e := range x.events {
 		if e.Kind == event.WitnessFailed && e.Step != nil {
@@ -169,13 +177,29 @@ func (e *execution) report(c report.Case, x executed, took time.Duration) report
 	return out
 }
 
-// bitten returns the names of the faults that were seen to act.
-func (i *injector) bitten() []string {
-	var names []string
+// accused reports whether somebody is blamed for what became of a shared session.
+func accused(c report.Case) bool {
+	return slices.ContainsFunc(c.Findings, func(f diagnose.Finding) bool { return strings.HasPrefix(f.Rule, "fork.") }) ||
+		slices.ContainsFunc(c.Endings, func(x diagnose.Ending) bool { return strings.HasPrefix(x.Rule, "fork.") && x.Actor.PID != 0 })
+}
+
+// bitten returns the names of the faults that were seen to act, and of those that
+// were not.
+func (i *injector) bitten() (acted, idle []string) {
+	seen := map[string]bool{}
 	for _, e := range i.journal.Events() {
-		if e.Kind == event.FaultBit && !slices.Contains(names, e.Fault.Name) {
-			names = append(names, e.Fault.Name)
+		if e.Kind == event.FaultBit {
+			seen[e.Fault.ID] = true
 		}
 	}
-	return names
+	for n, step := range i.steps {
+		into := &idle
+		if seen[i.targets[n].ID] {
+			into = &acted
+		}
+		if name := step.Fault.Name(); !slices.Contains(*into, name) {
+			*into = append(*into, name)
+		}
+	}
+	return acted, idle
 }

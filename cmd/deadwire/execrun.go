@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -48,6 +49,7 @@ type executed struct {
 	dir      string
 	lastLine string // of what it wrote to standard error, if that was read
 	faults   []string
+	idle     []string // of the faults, those that did not act
 	exact    bool
 }
 
@@ -84,7 +86,7 @@ func (e *execution) do(ctx context.Context, t trial) (out executed, err error) {
 func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, t trial) (lane *harness.Lane, err error) {
 	var redirect detour
 	w := witness.Options{
-		Sends: witness.Senders, TLS: e.flags.tls != string(tap.TLSRefuse),
+		Sends: e.flags.sends(), TLS: e.flags.tls != string(tap.TLSRefuse),
 		RefuseRing: e.flags.noRing, Disabled: e.flags.witness == "holders", Blind: e.flags.witness == "defer" || e.flags.witness == "none",
 		Decide:   func(q witness.Question) witness.Decision { return e.decide(lane, t, q) },
 		Redirect: func(remote string) string { return redirect.to(remote) },
@@ -92,6 +94,7 @@ func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, 
 	lane, err = e.session.rig.NewLane(ctx, harness.LaneConfig{
 		Name: execName + "-" + t.name, Database: db, Dir: dir, Witness: w, TLS: tap.TLSMode(e.flags.tls),
 		Watch: len(e.steps) == 0, Socket: true, Messages: e.flags.messages,
+		ServerTLS: e.flags.toServer(),
 	})
 	if err != nil {
 		return nil, err
@@ -104,6 +107,23 @@ func (e *execution) lane(ctx context.Context, db *harness.Database, dir string, 
 		lane.Defer()
 	}
 	return lane, nil
+}
+
+// sends says which sends are looked at. Every one costs a round trip through the
+// supervisor, which is why only those that can end a session are by default.
+func (f *execFlags) sends() witness.SendFilter {
+	if f.every {
+		return witness.Senders
+	}
+	return witness.Endings
+}
+
+// toServer is how the tap speaks TLS with the server; nil for not at all.
+func (f *execFlags) toServer() *tls.Config {
+	if !f.serverTLS {
+		return nil
+	}
+	return &tls.Config{InsecureSkipVerify: true} // as sslmode=require does: the user named the address
 }
 
 // observe runs the program on the lane until nothing of it is left.
@@ -145,7 +165,7 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 	if lines := instance.Tail(); len(lines) > 0 {
 		out.lastLine = lines[len(lines)-1].Text
 	}
-	out.faults = inject.bitten()
+	out.faults, out.idle = inject.bitten()
 	return err
 }
 
@@ -153,7 +173,7 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 // copied into the record, unless it shares a file with standard output, where
 // the order of the two would suffer, or is used from a terminal.
 func (e *execution) command(lane *harness.Lane, t trial, dir string) (c subject.Command, done func() error, err error) {
-	env, err := e.flags.environment(lane, []string{e.session.lease.Env()})
+	env, err := e.flags.environment(lane, dir, []string{e.session.lease.Env()})
 	if err != nil {
 		return c, nil, err
 	}

@@ -163,11 +163,11 @@ func (s *session) recordUsers() map[int]event.Event {
 // processes had sent records with one set of keys and counters.
 func (h *history) bySharedTLS(s *session, signs []event.Event, e *Ending) bool {
 	users := s.recordUsers()
-	hungUp := s.serverAlert()
-	if hungUp == far && signs[0].Closing.From == event.Backend {
-		hungUp = signs[0].At
+	if len(users) < 2 {
+		return h.byBadRecord(s, signs, e)
 	}
-	if len(users) < 2 || hungUp == far {
+	who, hungUp := s.refuser(signs)
+	if hungUp == far {
 		return false
 	}
 	call := s.lastRecord(hungUp)
@@ -184,8 +184,8 @@ func (h *history) bySharedTLS(s *session, signs []event.Event, e *Ending) bool {
 	for _, first := range users {
 		e.Evidence = append(e.Evidence, first.Seq)
 	}
-	e.Message = fmt.Sprintf("PostgreSQL hung up on a record from %s: pids %v had encrypted with the same keys, each with counters of its own",
-		h.name(call.PID), pids)
+	e.Message = fmt.Sprintf("%s hung up on a record from %s: pids %v had encrypted with the same keys, each with counters of its own",
+		who, h.name(call.PID), pids)
 	for _, log := range h.logs {
 		if isBadRecord(log.Log.Text) && near(log.At, signs[0].At, crashWindow) {
 			e.Evidence = append(e.Evidence, log.Seq)
@@ -196,9 +196,58 @@ func (h *history) bySharedTLS(s *session, signs []event.Event, e *Ending) bool {
 	return true
 }
 
-// isBadRecord recognises the server's words for a record that did not
-// authenticate; OpenSSL's own text, the same in every language.
-func isBadRecord(text string) bool { return strings.Contains(text, "bad record mac") }
+// refuser returns who hung up on a record, and when; far if nobody did. A tap that
+// terminates TLS is in the server's place.
+func (s *session) refuser(signs []event.Event) (who string, at time.Duration) {
+	for _, sign := range signs {
+		if sign.Closing.Manner == event.Desync && isBadRecord(sign.Closing.Text) {
+			return "the tap, in PostgreSQL's place,", sign.At
+		}
+	}
+	at = s.serverAlert()
+	if at == far && signs[0].Closing.From == event.Backend {
+		at = signs[0].At
+	}
+	return "PostgreSQL", at
+}
+
+// byBadRecord recognises family F02 where the sends were not looked at: a record
+// did not authenticate, and more than one process held the session.
+func (h *history) byBadRecord(s *session, signs []event.Event, e *Ending) bool {
+	others := s.others()
+	if len(others) == 0 || !s.secured() {
+		return false
+	}
+	said := ""
+	for _, sign := range signs {
+		if isBadRecord(sign.Closing.Text) {
+			said, e.Side = "the tap: "+sign.Closing.Text, SideSubject
+			e.Evidence = append(e.Evidence, sign.Seq)
+			break
+		}
+	}
+	for _, log := range h.logs {
+		if said == "" && isBadRecord(log.Log.Text) && near(log.At, signs[0].At, crashWindow) {
+			said, e.Side = "PostgreSQL's log: "+log.Log.Text, SideServer
+			e.Evidence = append(e.Evidence, log.Seq)
+		}
+	}
+	if said == "" {
+		return false
+	}
+	e.Rule, e.Certainty, e.State, e.Actor = "fork.shared-tls", Inferred, "", Actor{Kind: Unknown}
+	e.Message = fmt.Sprintf("a record did not authenticate («%s»): more than one process had encrypted with the same keys", clip(said)) + candidates(s.opener(), others)
+	return true
+}
+
+// secured reports whether TLS was spoken on the session.
+func (s *session) secured() bool {
+	return slices.ContainsFunc(s.front.messages, func(e event.Event) bool { return e.Message.Type == "SSLRequest" }) || s.encrypted()
+}
+
+// isBadRecord recognises the words of OpenSSL and of Go for a record that did
+// not authenticate; the same in every language.
+func isBadRecord(text string) bool { return strings.Contains(strings.ToLower(text), "bad record mac") }
 
 func (s *session) lastRecord(at time.Duration) *event.Event {
 	for i, c := range slices.Backward(s.front.calls) {

@@ -42,7 +42,7 @@ const (
 )
 
 // ErrGone says that a process ended before it could be owned.
-var ErrGone = errors.New("process has ended")
+var ErrGone = fmt.Errorf("process has ended: %w", os.ErrProcessDone)
 
 // header is the first line of a lease file.
 type header struct {

@@ -90,7 +90,7 @@ func (t *tree) plant(pid int, argv []string, launcher bool) {
 
 func (t *tree) announce(p *process, argv []string) {
 	if t.owner != nil {
-		if err := t.owner.OwnProcess(p.pid); err != nil {
+		if err := t.owner.OwnProcess(p.pid); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.recorder.Record(event.Event{
 				Kind: event.WitnessFailed, PID: p.pid,
 				Step: &event.Step{Name: "own process", Note: err.Error()},

@@ -4,6 +4,7 @@ package subject
 
 import (
 	"errors"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -36,7 +37,7 @@ func (t *tree) plant(pid int, argv []string, _ bool) {
 	defer t.mu.Unlock()
 	t.root = pid
 	if t.owner != nil {
-		if err := t.owner.OwnProcess(pid); err != nil {
+		if err := t.owner.OwnProcess(pid); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			t.recorder.Record(event.Event{
 				Kind: event.WitnessFailed, PID: pid,
 				Step: &event.Step{Name: "own process", Note: err.Error()},

@@ -124,8 +124,15 @@ func (c *caller) exec() (int64, bool) {
 func (c *caller) exit() (int64, bool) {
 	code := int(c.Args[0] & 0xff)
 	c.tree.Exiting(c.pid, code)
-	for _, inode := range c.witness.sessions.openedBy(c.pid) {
-		c.witness.holders(inode) // whoever holds it besides will keep it alive
+	open := c.witness.sessions.inodes()
+	if len(open) > 0 {
+		// Whoever holds one besides will keep it alive; and a child may have come and
+		// be about to go between two looks of the poller.
+		for inode := range socketsOf(c.pid) {
+			if _, isSession := open[inode]; isSession {
+				c.witness.holders(inode)
+			}
+		}
 	}
 	if c.valid(c.ID) {
 		c.record(event.Call{Name: event.CallExit, FD: -1, Code: code})

@@ -138,19 +138,6 @@ func (r *registry) inode(id event.SessionID) (uint64, bool) {
 	return 0, false
 }
 
-// openedBy returns the sockets of the open sessions that a process opened.
-func (r *registry) openedBy(pid int) []uint64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var inodes []uint64
-	for inode, s := range r.byInode {
-		if s.opener == pid {
-			inodes = append(inodes, inode)
-		}
-	}
-	return inodes
-}
-
 // inodes returns the sockets of all open sessions.
 func (r *registry) inodes() map[uint64]struct{} {
 	r.mu.Lock()

@@ -54,6 +54,9 @@ func serve(w *Witness, tree Tracker, listener int) (*supervisor, error) {
 		witness: w, tree: tree, table: newCallTable(),
 		listener: listener, stopping: stopping, done: make(chan struct{}),
 	}
+	// A caller and its supervisor take turns, so the kernel may wake one where the
+	// other runs (Linux 6.6 and later; older ones refuse and go on as before).
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(listener), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	go s.run()
 	return s, nil
 }

@@ -29,12 +29,18 @@ func ShowExec(screen Screen, e report.Exec) error {
 		endings += len(c.Endings)
 		sayFindings(c.Findings, say)
 		sayEndings(notable, say)
+		if c.Reason != "" {
+			say(reasonWord(c.Verdict), report.Plain(c.Reason))
+		}
 		if c.Proof != nil {
 			say("Proof", proof(*c.Proof))
 		}
 	}
 	for _, s := range e.Sharing {
 		say("Shared", fmt.Sprintf("process %d holds session %d, opened by %d", s.Holder, s.Session, s.Opener))
+	}
+	for _, missing := range e.Missing {
+		say("Unseen", report.Plain(missing))
 	}
 	b.WriteString(execLine(e, endings, plain, newPalette(screen)))
 	_, err := io.WriteString(screen.Err, b.String())
