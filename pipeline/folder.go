@@ -50,12 +50,13 @@ type folder struct {
 	fetcher *fetch.Fetcher // nil for a folder of this machine
 	id      int64
 	done    *Imported
+	opts    ImportOptions
 }
 
 // importFolder stores chunk by chunk, so that an import that was ended goes on where
 // it ended, and one that is repeated reads only what changed.
-func importFolder(ctx context.Context, s *session.Session, source catalogue.Source, done *Imported) error {
-	f := &folder{session: s, source: source, done: done}
+func importFolder(ctx context.Context, s *session.Session, source catalogue.Source, done *Imported, opts ImportOptions) error {
+	f := &folder{session: s, source: source, done: done, opts: opts}
 	done.Files = &Files{Skipped: map[string]int{}}
 	if !source.IsFolder() {
 		f.fetcher = fetch.New(fetch.Config{})
@@ -188,7 +189,7 @@ func (f *folder) write(ctx context.Context, tx *session.Tx, found []measured) er
 	if len(cards)+len(skips) == 0 {
 		return nil
 	}
-	changed, err := tx.Exec(ctx, schema.FilesCards, cards, f.id)
+	changed, err := storeCards(ctx, tx, f.opts, schema.FilesCards, cards, f.id)
 	if err != nil {
 		return fmt.Errorf("store cards: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"deadwire/pipeline/catalogue"
 	"deadwire/pipeline/deduce"
+	"deadwire/pipeline/jobs"
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
 )
@@ -54,10 +55,22 @@ type (
 	}
 )
 
+// ImportOptions says what else an import does.
+type ImportOptions struct {
+	// Enqueue asks, in the same transaction, for a dispatch of each card that is new or
+	// changed; processes at work (Conveyor.Work) then need no stream.
+	Enqueue bool
+}
+
 // Import stores a catalogue's printings and cards, in one transaction. It writes
 // only rows that differ, so a second import changes nothing. A source without an index
 // is taken for a folder, or a tree of listings, of card images.
 func Import(ctx context.Context, database session.Config, location string) (done Imported, err error) {
+	return ImportWith(ctx, database, location, ImportOptions{})
+}
+
+// ImportWith is Import with options.
+func ImportWith(ctx context.Context, database session.Config, location string, opts ImportOptions) (done Imported, err error) {
 	source, err := catalogue.ParseSource(location)
 	if err != nil {
 		return done, err
@@ -74,11 +87,11 @@ func Import(ctx context.Context, database session.Config, location string) (done
 	}
 	defer func() { err = errors.Join(err, s.Close(ctx)) }()
 	if bare {
-		err = importFolder(ctx, s, source, &done)
+		err = importFolder(ctx, s, source, &done, opts)
 		return done, err
 	}
 	done.Cards, done.Printings = len(found.Cards), len(found.Printings)
-	err = s.InTx(ctx, func(tx *session.Tx) error { return store(ctx, tx, found, &done) })
+	err = s.InTx(ctx, func(tx *session.Tx) error { return store(ctx, tx, found, &done, opts) })
 	return done, err
 }
 
@@ -94,7 +107,7 @@ func sourceID(ctx context.Context, q session.Querier, source string) (int64, err
 	return id, nil
 }
 
-func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done *Imported) error {
+func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done *Imported, opts ImportOptions) error {
 	id, err := sourceID(ctx, tx, done.Source)
 	if err != nil {
 		return err
@@ -103,11 +116,23 @@ func store(ctx context.Context, tx *session.Tx, found *catalogue.Catalogue, done
 	if err != nil {
 		return fmt.Errorf("import printings: %w", err)
 	}
-	done.CardsChanged, err = chunked(ctx, tx, schema.ImportCards, cardRows(found.Cards), id)
-	if err != nil {
-		return fmt.Errorf("import cards: %w", err)
+	for part := range slices.Chunk(cardRows(found.Cards), importChunk) {
+		changed, err := storeCards(ctx, tx, opts, schema.ImportCards, part, id)
+		if err != nil {
+			return fmt.Errorf("import cards: %w", err)
+		}
+		done.CardsChanged += changed
 	}
 	return nil
+}
+
+// storeCards runs a statement that returns the cards that it wrote.
+func storeCards(ctx context.Context, tx *session.Tx, opts ImportOptions, statement string, args ...any) (int64, error) {
+	written, err := session.Column[int64](ctx, tx, statement, args...)
+	if err == nil && opts.Enqueue {
+		_, err = jobs.Enqueue(ctx, tx.Raw(), jobs.CardCreate, written)
+	}
+	return int64(len(written)), err
 }
 
 func chunked[T any](ctx context.Context, tx *session.Tx, statement string, rows []T, args ...any) (changed int64, err error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"deadwire/pipeline/jobs"
 	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
 )
@@ -94,13 +95,16 @@ func Check(ctx context.Context, database session.Config, atRest bool) (findings 
 	return findings, err
 }
 
-// Migrate brings the database to the newest version and returns the versions
+// Migrate brings the database, jobs included, to the newest version and returns the versions
 // before and after.
 func Migrate(ctx context.Context, database session.Config) (from, to int32, err error) {
 	err = within(ctx, database, "migrate", func(s *session.Session) error {
 		from, to, err = schema.Migrate(ctx, s.Raw())
 		return err
 	})
+	if err == nil {
+		err = jobs.Migrate(ctx, database.URL)
+	}
 	return from, to, err
 }
 

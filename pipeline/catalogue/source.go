@@ -102,7 +102,7 @@ func Load(ctx context.Context, source Source) (*Catalogue, error) {
 		return nil, fmt.Errorf("read catalogue %s: %w", source, ErrNoIndex)
 	}
 	if missing(err) && source.IsFolder() {
-		return nil, fmt.Errorf("no such folder: %s", source.Dir())
+		return nil, fmt.Errorf("no such folder: %s (%w)", source.Dir(), os.ErrNotExist)
 	}
 	if err != nil {
 		return nil, err

@@ -75,6 +75,7 @@ func seedOf(word string) uint64 {
 
 func (a *app) imports() *cobra.Command {
 	var asJSON bool
+	var opts pipeline.ImportOptions
 	cmd := &cobra.Command{
 		Use:   "import DIR|URL",
 		Short: "Store a catalogue's printings and cards; again changes nothing",
@@ -83,7 +84,7 @@ func (a *app) imports() *cobra.Command {
 			"An import that was ended goes on where it ended.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			done, err := pipeline.Import(cmd.Context(), a.database, args[0])
+			done, err := pipeline.ImportWith(cmd.Context(), a.database, args[0], opts)
 			if err != nil {
 				return fmt.Errorf("import catalogue: %w", err)
 			}
@@ -94,6 +95,7 @@ func (a *app) imports() *cobra.Command {
 				done.Cards, done.CardsChanged, done.Printings, done.PrintingsChanged, done.Source))
 		},
 	}
+	cmd.Flags().BoolVar(&opts.Enqueue, "enqueue", false, "ask the processes at work for a dispatch of each new or changed card")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return cmd
 }

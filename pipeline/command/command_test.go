@@ -166,12 +166,12 @@ func TestBadInvocationsAreOneLine(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t}
 	for want, args := range map[string][]string{
-		`conveyor: required flag(s) "source" not set`:                    {"stream"},
-		"conveyor: batch must be between 1 and 10000":                    {"stream", "--source", "x", "--batch", "-1"},
-		"conveyor: run-id must not be longer than 40 bytes":              {"stream", "--source", "x", "--run-id", strings.Repeat("x", 41)},
-		`conveyor: parse source: scheme "ftp", want file, http or https`: {"stream", "--source", "ftp://x"},
-		"conveyor: import catalogue: no such folder: /no/such/":          {"catalog", "import", "/no/such"},
-		`conveyor: unknown command "fly" for "conveyor"`:                 {"fly"},
+		`conveyor: required flag(s) "source" not set`:                                 {"stream"},
+		"conveyor: batch must be between 1 and 10000":                                 {"stream", "--source", "x", "--batch", "-1"},
+		"conveyor: run-id must not be longer than 40 bytes":                           {"stream", "--source", "x", "--run-id", strings.Repeat("x", 41)},
+		`conveyor: parse source: scheme "ftp", want file, http or https`:              {"stream", "--source", "ftp://x"},
+		"conveyor: import catalogue: no such folder: /no/such/ (file does not exist)": {"catalog", "import", "/no/such"},
+		`conveyor: unknown command "fly" for "conveyor"`:                              {"fly"},
 	} {
 		p := r.start("", args...)
 		assert.Equal(t, p.wait(), 1)

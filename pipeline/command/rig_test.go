@@ -69,6 +69,11 @@ func (r *rig) command(seam string, args ...string) *process {
 func (p *process) run() {
 	p.t.Helper()
 	assert.NilError(p.t, p.cmd.Start())
+	p.reap()
+}
+
+// reap waits for the started process, and ends it with the test.
+func (p *process) reap() {
 	go func() {
 		defer close(p.ended)
 		_ = p.cmd.Wait() // the exit code is looked at by wait

@@ -157,6 +157,7 @@ type Dispatcher struct {
 	ledger    *ledger.Ledger
 	extractor Extractor
 	window    envelope.Window
+	number    int // of the last batch with a ledger row
 }
 
 // New makes a dispatcher. The session stays its caller's.
@@ -201,8 +202,6 @@ type batch struct {
 
 // Order says what a dispatch works on.
 type Order struct {
-	// Number counts the batches of this process, for the ledger's id.
-	Number int
 	// Reason is what triggered it: stream, sweep, card-create, evidence-change.
 	Reason string
 	// Select chooses the cards, before a slot is asked for; it claims nothing.
@@ -243,9 +242,9 @@ func (d *Dispatcher) dispatch(ctx context.Context, order Order) (Outcome, error)
 	if err != nil {
 		return d.refused(ctx, err)
 	}
-	b := &batch{number: order.Number, reason: order.Reason, cards: cards, slot: held, started: time.Now()}
-	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, order.Number)
-	b.log = d.cfg.Log.With("batch", order.Number, "ledger", b.id)
+	b := &batch{number: d.number + 1, reason: order.Reason, cards: cards, slot: held, started: time.Now()}
+	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, b.number)
+	b.log = d.cfg.Log.With("batch", b.number, "ledger", b.id)
 	defer d.release(ctx, b)
 	if order.Select == nil {
 		b.cards, err = order.Claim(ctx)
@@ -265,9 +264,13 @@ func (d *Dispatcher) release(ctx context.Context, b *batch) {
 	}
 }
 
+// Lost says that the coordinator's session is gone: nothing can be dispatched any more.
+func (d *Dispatcher) Lost() bool { return d.session.Lost() || d.session.Closed() }
+
 // recorded runs the batch between its ledger entries.
 func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {
 	b.stage("ledger")
+	d.number = b.number
 	err := d.ledger.Start(ctx, ledger.Row{
 		ID: b.id, DataRun: d.cfg.Run, Command: Command, Revision: d.cfg.Revision,
 		Counters: ledger.Counters{

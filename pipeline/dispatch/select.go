@@ -67,6 +67,9 @@ func (d *Dispatcher) judged(ctx context.Context, statement string, which any, li
 // Seeded returns those of the named cards on which there is something to do, in the
 // order of the names, each once.
 func (d *Dispatcher) Seeded(ctx context.Context, ids []int64) ([]Card, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
 	rows, err := d.judged(ctx, schema.SelectCards, ids, len(ids))
 	if err != nil {
 		return nil, err
@@ -81,6 +84,24 @@ func (d *Dispatcher) Seeded(ctx context.Context, ids []int64) ([]Card, error) {
 		}
 	}
 	return cards, nil
+}
+
+// SeedOrder is a dispatch of the named cards, whose batch is filled up with what the
+// sweep's cursor finds. If the seed fills it, the cursor is not touched.
+func (d *Dispatcher) SeedOrder(reason string, seed []int64) Order {
+	return Order{Reason: reason, Claim: func(ctx context.Context) ([]Card, error) {
+		cards, err := d.Seeded(ctx, seed)
+		if err != nil || len(cards) >= d.cfg.Batch {
+			return cards, err
+		}
+		walker := sweep.Walker{Session: d.session, Cursor: sweep.StageC, Read: d.reader(sweep.StageC)}
+		found, err := walker.Claim(ctx, d.cfg.Batch-len(cards))
+		if err != nil {
+			return nil, err
+		}
+		room, err := d.Seeded(ctx, slices.DeleteFunc(found.IDs, func(id int64) bool { return slices.Contains(seed, id) }))
+		return append(cards, room...), err
+	}}
 }
 
 // walk is a stream's way over the catalogue: from the scope's mark to the end, and

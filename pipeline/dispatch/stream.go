@@ -136,15 +136,14 @@ func (d *Dispatcher) batches(ctx context.Context, total *Summary) (err error) {
 
 // next dispatches one batch, and sets the status when the stream is over.
 func (d *Dispatcher) next(ctx context.Context, total *Summary) error {
-	number := total.Batches + total.Crashed + 1
 	if bounded := d.cfg.MaxBatches; bounded > 0 && total.Batches >= bounded {
 		cards, _, err := d.selected(ctx, total.way)
 		total.Status = ending(total, len(cards) == 0)
 		return err
 	}
 	way := total.way
-	outcome, err := d.patiently(ctx, Order{Number: number, Reason: "stream", Select: func(ctx context.Context) (cards []Card, err error) {
-		d.cfg.Log.Info("stage", "stage", "select", "batch", number)
+	outcome, err := d.patiently(ctx, Order{Reason: "stream", Select: func(ctx context.Context) (cards []Card, err error) {
+		d.cfg.Log.Info("stage", "stage", "select", "batch", d.number+1)
 		cards, way, err = d.selected(ctx, total.way)
 		return cards, err
 	}})
@@ -195,7 +194,7 @@ func (d *Dispatcher) progress(total *Summary) {
 // died, the row says so, and our own session lives.
 func (d *Dispatcher) survivable(err error, total *Summary) bool {
 	_, died := errors.AsType[*worker.ExitError](err)
-	return died && total.Crashed < d.cfg.CrashesMax && !d.session.Lost() && !d.session.Closed()
+	return died && total.Crashed < d.cfg.CrashesMax && !d.Lost()
 }
 
 // ending says how a stream is over that has nothing more to select, or no leave to.

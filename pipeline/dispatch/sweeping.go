@@ -55,8 +55,7 @@ func (s *sweeping) next(ctx context.Context, stage string, lap *sweep.Lap) error
 		s.total.Status = Bounded
 		return nil
 	}
-	number := s.total.Batches + s.total.Crashed + 1
-	outcome, err := s.Dispatch(ctx, Order{Number: number, Reason: "sweep-" + stage, Claim: func(ctx context.Context) ([]Card, error) {
+	outcome, err := s.Dispatch(ctx, Order{Reason: "sweep-" + stage, Claim: func(ctx context.Context) ([]Card, error) {
 		cards, found, err := s.claim(ctx, stage)
 		lap.Observe(found)
 		return cards, err

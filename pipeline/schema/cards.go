@@ -46,6 +46,22 @@ with chunk as (
   select * from card where content_phash is not null and id = any($1) order by id limit $2
 ` + judged
 
+	// CardsNamed returns the keys of the named cards.
+	CardsNamed = `/* conveyor:cards-named */ select id from card where identifier = any($1) order by id`
+
+	// CardsList shows cards behind an identifier ($1) whose name or identifier contains
+	// a word ($2, lower case) and whose status is $3, where these are not empty; $4 at most.
+	CardsList = `/* conveyor:cards-list */
+select c.identifier, c.name, c.card_type, c.printing_tag_status as status, c.content_phash is not null as hashed,
+  exists (select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as extracted,
+  coalesce((select string_agg(distinct p.set_code || ' ' || p.collector_number, ', ') from card_printing_tag v
+    join printing p on p.id = v.printing_id where v.card_id = c.id), '') as votes,
+  coalesce((select l.skip_reason from card_scan_log l where l.card_id = c.id order by l.id desc limit 1), '') as last_skip
+from card c
+where c.identifier > $1 and ($2 = '' or position($2 in lower(c.name)) > 0 or position($2 in lower(c.identifier)) > 0)
+  and ($3 = '' or c.printing_tag_status = $3)
+order by c.identifier limit $4`
+
 	// CatalogueEnd returns the last card's key.
 	CatalogueEnd = `/* conveyor:catalogue-end */ select coalesce(max(id), 0) from card`
 

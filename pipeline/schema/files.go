@@ -9,7 +9,8 @@ select file, coalesce(file_stamp, '') as stamp, '' as reason, '' as detail from 
 union all
 select file, stamp, reason, detail from catalogue_skip where source_id = $1 and file = any($2)`
 
-	// FilesCards takes a JSON array of cards of source $2 with their stamps.
+	// FilesCards takes a JSON array of cards of source $2 with their stamps, and returns the
+	// keys of those that it wrote.
 	FilesCards = `/* conveyor:files-cards */
 insert into card as old (identifier, source_id, name, file, dpi, card_type, content_phash, md5_checksum, sha256_checksum, file_stamp)
 select identifier, $2, name, file, dpi, card_type, content_phash, md5, sha256, stamp
@@ -20,7 +21,8 @@ on conflict (identifier) do update set name = excluded.name, dpi = excluded.dpi,
   file_stamp = excluded.file_stamp
 where (old.name, old.dpi, old.card_type, old.content_phash, old.md5_checksum, old.sha256_checksum, old.file_stamp)
   is distinct from (excluded.name, excluded.dpi, excluded.card_type, excluded.content_phash, excluded.md5_checksum,
-    excluded.sha256_checksum, excluded.file_stamp)`
+    excluded.sha256_checksum, excluded.file_stamp)
+returning id`
 
 	// FilesSkips takes a JSON array of files of source $2 that are no cards.
 	FilesSkips = `/* conveyor:files-skips */

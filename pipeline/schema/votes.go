@@ -105,7 +105,8 @@ where (old.canonical_id, old.name, old.normal_name, old.set_code, old.collector_
     excluded.collector_number, excluded.artist, excluded.border_color, coalesce(nullif(excluded.frame, ''), old.frame),
     coalesce(excluded.released_at, old.released_at), coalesce(excluded.illustration_id, old.illustration_id))`
 
-	// ImportCards takes a JSON array of cards of source $2.
+	// ImportCards takes a JSON array of cards of source $2 and returns the keys of
+	// those that it wrote.
 	ImportCards = `/* conveyor:import-cards */
 insert into card as old (identifier, source_id, name, file, dpi, card_type, content_phash, md5_checksum, sha256_checksum)
 select identifier, $2, name, file, dpi, card_type, content_phash, md5, sha256
@@ -116,5 +117,6 @@ on conflict (identifier) do update set source_id = excluded.source_id, name = ex
   md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum
 where (old.source_id, old.name, old.file, old.dpi, old.card_type, old.content_phash, old.md5_checksum, old.sha256_checksum)
   is distinct from (excluded.source_id, excluded.name, excluded.file, excluded.dpi, excluded.card_type,
-    excluded.content_phash, excluded.md5_checksum, excluded.sha256_checksum)`
+    excluded.content_phash, excluded.md5_checksum, excluded.sha256_checksum)
+returning id`
 )

@@ -14,22 +14,36 @@ import (
 // bound.
 type Tx struct {
 	session *Session
+	begun   pgx.Tx
 }
 
 // InTx runs body between begin and commit. When body fails, the transaction is
 // rolled back and body's error is returned. An error of the commit itself leaves
 // the outcome unknown when the session was lost.
 func (s *Session) InTx(ctx context.Context, body func(*Tx) error) error {
-	_, err := s.Exec(ctx, "begin")
+	begun, err := s.start(ctx)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
-	err = body(&Tx{session: s})
+	err = body(&Tx{session: s, begun: begun})
 	if err != nil {
 		return errors.Join(err, s.rollback(ctx))
 	}
 	return s.commit(context.WithoutCancel(ctx))
 }
+
+func (s *Session) start(ctx context.Context) (pgx.Tx, error) {
+	ctx, done, err := s.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return s.conn.Begin(ctx)
+}
+
+// Raw lends the transaction to a library that writes within it. Its end stays ours:
+// neither Commit nor Rollback may be called.
+func (t *Tx) Raw() pgx.Tx { return t.begun }
 
 // commit insists on the word COMMIT: a server that answers ROLLBACK kept nothing.
 func (s *Session) commit(ctx context.Context) error {

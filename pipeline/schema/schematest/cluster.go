@@ -14,6 +14,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +31,10 @@ const (
 	template = "conveyor_template"
 	// portEnv tells the package's tests where TestMain's cluster listens.
 	portEnv = "CONVEYOR_TEST_PGPORT"
+	// socketEnv names the folder of its socket file, if it has one; socketMax is the
+	// longest name that leaves room for the file's in a socket address.
+	socketEnv = "CONVEYOR_TEST_PGSOCKET"
+	socketMax = 80
 )
 
 // Main starts a cluster, runs the package's tests and stops it again. It returns
@@ -65,6 +70,19 @@ func Empty(tb testing.TB) string {
 		tb.Fatal(err)
 	}
 	return url(name)
+}
+
+// Socket is the connection string of a database, given by its URL, over the server's
+// socket file, which also reaches it from another network namespace; "" when the
+// folder's name is too long for one.
+func Socket(at string) string {
+	folder := os.Getenv(socketEnv)
+	if folder == "" {
+		return ""
+	}
+	name := at[strings.LastIndexByte(at, '/')+1:]
+	name, _, _ = strings.Cut(name, "?")
+	return "host=" + folder + " port=" + os.Getenv(portEnv) + " user=postgres sslmode=disable dbname=" + name
 }
 
 func url(database string) string {
@@ -110,7 +128,11 @@ func startServer(folder string) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	server := command(credential, "postgres", "-D", data, "-p", port, "-k", "", "-h", "127.0.0.1", "-F",
+	sockets := folder
+	if len(folder) > socketMax {
+		sockets = ""
+	}
+	server := command(credential, "postgres", "-D", data, "-p", port, "-k", sockets, "-h", "127.0.0.1", "-F",
 		"-c", "max_connections=200", "-c", "shared_buffers=32MB")
 	log, err := os.Create(filepath.Join(folder, "log"))
 	if err != nil {
@@ -118,7 +140,7 @@ func startServer(folder string) (*exec.Cmd, error) {
 	}
 	defer log.Close()
 	server.Stdout, server.Stderr = log, log
-	return server, errors.Join(server.Start(), os.Setenv(portEnv, port))
+	return server, errors.Join(server.Start(), os.Setenv(portEnv, port), os.Setenv(socketEnv, sockets))
 }
 
 // command runs a server program as the given user, and ends it when we die.
