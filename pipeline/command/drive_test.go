@@ -113,7 +113,7 @@ func TestSweepDecidesWhatHasEvidence(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	r.resume()
-	_, err := r.db.Exec(t.Context(), "delete from card_printing_tag")
+	_, err := r.db.Exec(t.Context(), "with v as (delete from card_printing_tag) delete from card_scan_log")
 	assert.NilError(t, err)
 	p := r.start("", "sweep", "--json", "--source", r.catalog)
 	assert.Equal(t, p.wait(), 0, p.stderr.String())
