@@ -31,13 +31,7 @@ repository.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return withRepository(cmd.Context(), folders, func(ctx context.Context, env []string) error {
-				tool := exec.CommandContext(ctx, args[0], args[1:]...)
-				tool.Stdin, tool.Stdout, tool.Stderr = os.Stdin, cmd.OutOrStdout(), cmd.ErrOrStderr()
-				tool.Env = append(os.Environ(), env...)
-				// It has children of its own to end; after an interrupt it does so, and
-				// is waited for.
-				tool.Cancel = func() error { return tool.Process.Signal(os.Interrupt) }
-				return tool.Run()
+				return runBeside(ctx, cmd, args, env...)
 			})
 		},
 	}
