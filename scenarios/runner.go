@@ -12,6 +12,7 @@ import (
 
 	"deadwire/faults"
 	"deadwire/harness"
+	"deadwire/harness/pg"
 	"deadwire/harness/report"
 	"deadwire/harness/rundir"
 	"deadwire/harness/verdict"
@@ -228,6 +229,11 @@ func (r *Runner) catalogue(s Scenario) workload.Catalogue {
 // database makes the case's own: migrated and, for conveyor, with the catalogue
 // imported, by the subject's own commands.
 func (r *Runner) database(ctx context.Context, s Scenario) (*harness.Database, error) {
+	if s.OwnServer() {
+		if err := r.Rig.Server().Can(pg.ToRestart); err != nil { // then no second one can be had either
+			return nil, &UnavailableError{Err: fmt.Errorf("it needs a server of its own: %w", err)}
+		}
+	}
 	cfg := harness.DatabaseConfig{Key: "empty", OwnServer: s.OwnServer(), Build: func(context.Context, string) error { return nil }}
 	if len(s.Command) == 0 {
 		c := r.catalogue(s)
