@@ -17,11 +17,15 @@ import (
 	// Chosen because both mains use it, so that help and flags read alike.
 	"github.com/spf13/cobra"
 
+	"deadwire/harness/pg/embedded"
 	"deadwire/harness/witness"
 )
 
 func main() {
 	if code, launched := witness.Main(); launched {
+		os.Exit(code)
+	}
+	if code, fetching := embedded.Main(); fetching {
 		os.Exit(code)
 	}
 	os.Exit(run())
@@ -36,7 +40,7 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), trialsCommand())
+	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), trialsCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong
