@@ -214,9 +214,25 @@ func (a *attempt) step(ctx context.Context, step Step) error {
 			}
 		}
 		return fmt.Errorf("heal: no fault %q in this case", step.Heal)
+	case step.Closed != "":
+		return a.awaitClosed(ctx, step.Closed)
 	default:
 		return a.endRest()
 	}
+}
+
+// awaitClosed waits until the client's end of a session's connection has closed
+// as the server sees it.
+func (a *attempt) awaitClosed(ctx context.Context, role string) error {
+	backend := a.backendOf(role)
+	var id event.SessionID
+	_, err := a.lane.Journal.Await(ctx, 0, "the server's side of session "+role+" to be closed", func(e event.Event) bool {
+		if e.Kind == event.SessionNamed && e.Session.Place == event.Back && e.Named.BackendPID == backend {
+			id = e.Session
+		}
+		return e.Kind == event.SessionClosing && e.Session == id && e.Closing.From == event.Frontend
+	})
+	return err
 }
 
 // awaitLocks waits until the subject's advisory locks are free, or until only
@@ -240,7 +256,7 @@ func (a *attempt) awaitLocks(ctx context.Context, want string) error {
 	if err != nil {
 		note = err.Error()
 	}
-	a.lane.Journal.Record(event.Event{Kind: event.DatabaseFact, Step: &event.Step{Name: "locks " + want, Note: note}})
+	a.lane.Journal.Record(event.Event{Kind: event.DatabaseFact, PID: coordinator, Step: &event.Step{Name: "locks " + want, Note: note}})
 	return nil
 }
 

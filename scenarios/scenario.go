@@ -63,9 +63,10 @@ type FaultStep struct {
 // Step is done once the subject's first process has ended, in the order given.
 // Exactly one field is set.
 type Step struct {
-	Locks string `json:"locks,omitempty"` // wait until the subject's advisory locks are "held" or "free"
-	Heal  string `json:"heal,omitempty"`  // take back the fault with that name
-	End   string `json:"end,omitempty"`   // "workers": ask what is left of the subject to end (SIGTERM)
+	Locks  string `json:"locks,omitempty"`  // wait until the subject's advisory locks are "held" or "free"
+	Closed string `json:"closed,omitempty"` // role of a session: wait until the client's end of it has reached the server
+	Heal   string `json:"heal,omitempty"`   // take back the fault with that name
+	End    string `json:"end,omitempty"`    // "workers": ask what is left of the subject to end (SIGTERM)
 }
 
 // Resume runs the subject again after all faults were healed.

@@ -105,6 +105,9 @@ func (h *history) byFatal(_ *session, signs []event.Event, e *Ending) bool {
 	default:
 		e.Message = said + h.afterShutdown(fatal, e)
 	}
+	if e.Rule == "" { // our own words, with a SQLSTATE that is no server's way to end a session
+		e.Rule = "network.closed"
+	}
 	return true
 }
 
@@ -148,6 +151,7 @@ func (h *history) byFault(s *session, signs []event.Event, e *Ending) bool {
 		e.Actor, e.Certainty, e.Rule = Actor{Kind: Fault, Fault: name}, Exact, networkRule(sign.Closing.Manner)
 		e.Evidence = append(e.Evidence, sign.Seq, h.faults[sign.Closing.Cause].Seq)
 		e.Message = fmt.Sprintf("fault %s ended it by %s, on the way between subject and server", name, sayManner(e.Manner))
+		droppedInSilence(sign, e)
 		return true
 	}
 	return h.bySwallowing(s, signs, e) || h.byDownLink(signs[0], e)
@@ -160,6 +164,9 @@ func (h *history) byDownLink(first event.Event, e *Ending) bool {
 		return false
 	}
 	fault := h.active("network.down", first.At)
+	if limit := h.active("network.limit-data", first.At); fault == nil && limit != nil && first.Closing.Manner == event.FIN {
+		return h.byLimit(limit, e)
+	}
 	if fault == nil {
 		return false
 	}
@@ -167,6 +174,15 @@ func (h *history) byDownLink(first event.Event, e *Ending) bool {
 	e.Actor = Actor{Kind: Fault, Fault: fault.Fault.Name}
 	e.Evidence = append(e.Evidence, fault.Seq)
 	e.Message = fmt.Sprintf("fault %s had taken the link away: %s", fault.Fault.Name, sayManner(first.Closing.Manner))
+	return true
+}
+
+// byLimit recognises a session that ended because its ration of bytes was used up.
+func (h *history) byLimit(fault *event.Event, e *Ending) bool {
+	e.Rule, e.Side, e.Certainty = "network.closed", SideNetwork, Inferred
+	e.Actor = Actor{Kind: Fault, Fault: fault.Fault.Name}
+	e.Evidence = append(e.Evidence, fault.Seq)
+	e.Message = "fault network.limit-data closed it once its bytes had passed"
 	return true
 }
 
@@ -201,16 +217,19 @@ func origin(sign event.Event) Side {
 }
 
 // bySwallowing recognises a client that gave up while a fault kept its answer.
-func (h *history) bySwallowing(_ *session, signs []event.Event, e *Ending) bool {
+func (h *history) bySwallowing(s *session, signs []event.Event, e *Ending) bool {
 	first := signs[0]
-	fault := h.active("network.blackhole", first.At)
+	fault, did := h.active("network.blackhole", first.At), "swallowed the traffic"
+	if fault == nil {
+		fault, did = h.stalled(s, first.At), "held what was on its way"
+	}
 	if fault == nil || origin(first) == SideServer || first.Closing.Manner == event.Terminate {
 		return false
 	}
 	e.Rule, e.Manner, e.Side = "network.blackhole", event.Silence, SideNetwork
 	e.Actor, e.Certainty = Actor{Kind: Fault, Fault: fault.Fault.Name}, Inferred
 	e.Evidence = append(e.Evidence, fault.Seq)
-	e.Message = "the client gave up waiting while fault network.blackhole swallowed the traffic"
+	e.Message = "the client gave up waiting while fault " + fault.Fault.Name + " " + did
 	return true
 }
 
@@ -256,7 +275,7 @@ func (h *history) byNetwork(s *session, signs []event.Event, e *Ending) bool {
 	switch {
 	case first.Closing.Manner == event.Refused:
 		e.Side = SideNetwork
-		e.Message = "nobody accepted the connection behind the tap: " + clip(first.Closing.Text)
+		refused(first, e)
 	case e.Side == SideSubject:
 		e.Message = fmt.Sprintf("the subject's end was closed by %s without Terminate, and no process was seen to exit: "+
 			"a driver's time-out or a collected connection does that", sayManner(first.Closing.Manner))

@@ -20,6 +20,9 @@ func (h *history) findings(s *session) []Finding {
 	if f, ok := h.heldByDescendant(s); ok {
 		out = append(out, f)
 	}
+	if f, ok := h.clientGone(s); ok {
+		out = append(out, f)
+	}
 	return append(out, h.suppressed(s)...)
 }
 

@@ -39,7 +39,7 @@ func Lookup(id string) (Rule, bool) {
 }
 
 func catalogue() []Rule {
-	return slices.Concat(forkRules(), serverRules(), networkRules(), ordinaryRules())
+	return slices.Concat(forkRules(), serverRules(), networkRules(), ordinaryRules(), []Rule{silentDrop(), clientGone(), serverRefused()})
 }
 
 // forkRules: sessions in more than one process.

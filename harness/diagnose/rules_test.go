@@ -48,7 +48,7 @@ func planned() map[string]string {
 		"pooler.session-state": "F16", "session.statement-cache": "F17", "session.late-cancel": "F18", "pooler.cut": "F19",
 		"failover.wrong-node": "F20", "txn.ambiguous-commit": "F21", "txn.unsafe-replay": "F22", "txn.reconnect-inside": "F23",
 		"txn.dirty-return": "F24", "belief.session-lock": "F25", "belief.listen-lost": "F26", "jobs.orphaned": "F27",
-		"jobs.poison": "F28", "jobs.lease-expired": "F29", "process.threads-share": "N1", "process.broken-pool": "N2",
+		"jobs.poison": "F28", "jobs.lease-expired": "F29", "server.refused": "", "process.threads-share": "N1", "process.broken-pool": "N2",
 		"close.ordinary": "", "process.died": "", "process.handed-over": "", "unknown": "",
 	}
 }
