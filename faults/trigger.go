@@ -18,6 +18,7 @@ type Trigger struct {
 	Message *MessageMatch `json:"message,omitempty" doc:"a protocol message was seen at the front tap"`
 	Blocked string        `json:"blocked,omitempty" doc:"role of a session that waits for a lock on the server"`
 	Event   *EventCount   `json:"event,omitempty" doc:"that many events of a kind have been recorded"`
+	Journal *JournalMatch `json:"journal,omitempty" doc:"that many events of such a description have been recorded"`
 	AfterMS int           `json:"after_ms,omitempty" doc:"milliseconds since the subject started"`
 }
 
@@ -75,6 +76,8 @@ func (t Trigger) Wait(ctx context.Context, target Target, message <-chan struct{
 		return waitBlocked(ctx, target, t.Blocked)
 	case t.Event != nil:
 		return t.waitEvents(ctx, target)
+	case t.Journal != nil:
+		return t.Journal.wait(ctx, target.Journal)
 	default:
 		select {
 		case <-time.After(time.Duration(t.AfterMS) * time.Millisecond):

@@ -128,6 +128,11 @@ func (s source) checkTrigger(path []string, t faults.Trigger) error {
 	if fields := s.keys(path...); len(fields) > 1 {
 		return s.errorf(at(path, fields[1]), "%s: it has both %s and %s; one trigger has one condition", place(path), fields[0], fields[1])
 	}
+	if t.Journal != nil {
+		if err := s.checkPattern(at(path, "journal", "text"), t.Journal.Text); err != nil {
+			return err
+		}
+	}
 	return s.checkPattern(at(path, "output"), t.Output)
 }
 

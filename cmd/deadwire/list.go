@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"deadwire/faults"
 	"deadwire/faults/catalog"
 	"deadwire/harness/diagnose"
 	"deadwire/harness/verdict"
@@ -72,34 +71,6 @@ func list(out io.Writer, chosen []job, whole bool) error {
 		}
 	}
 	return nil
-}
-
-func faultsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "faults", Short: "List the faults and their parameters", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			for _, f := range catalog.All() {
-				fmt.Fprintf(table, "%s\t%s\t%s\n", f.Name(), strings.Join(catalog.Parameters(f), " "), expectsOf(f))
-			}
-			return table.Flush()
-		},
-	}
-}
-
-func expectsOf(f faults.Fault) string {
-	e, ok := f.(faults.Expecter)
-	if !ok {
-		return "ends no session"
-	}
-	var rules []string
-	for _, x := range e.Expects() {
-		rules = append(rules, x.Rule)
-	}
-	if len(rules) == 0 {
-		return "depends on its parameters"
-	}
-	return strings.Join(rules, ", ")
 }
 
 func explainCommand() *cobra.Command {

@@ -41,14 +41,11 @@ func (Slots) Expects() []faults.Expectation {
 	return []faults.Expectation{{Rule: "capacity.exhausted"}}
 }
 
-// Inject implements faults.Fault. It bites when a session of the subject's is refused.
+// Inject implements faults.Fault. It bites when the server refuses a further
+// session, our own.
 func (f Slots) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
-	unwatch := biteOnError(t, rec, f, tooMany)
 	var taken []*pgx.Conn
-	heal := faults.HealOnce(func(ctx context.Context) error {
-		unwatch()
-		return give(ctx, taken)
-	})
+	heal := faults.HealOnce(func(ctx context.Context) error { return give(ctx, taken) })
 	for len(taken) < slotsMax {
 		conn, err := t.Admin(ctx)
 		var refusal *pgconn.PgError
@@ -57,6 +54,7 @@ func (f Slots) Inject(ctx context.Context, t faults.Target, rec event.Recorder) 
 			free := min(f.Free, len(taken))
 			err := give(ctx, taken[:free])
 			taken = taken[free:]
+			t.Bit(rec, f, event.SessionID{}, 0, fmt.Sprintf("took %d slots, until a session of our own was refused", len(taken)))
 			return heal, err
 		case err != nil:
 			return heal, err

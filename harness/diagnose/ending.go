@@ -17,8 +17,9 @@ const (
 	// exitWindow: the kernel sends the FIN while the process is still exiting; the
 	// exit is reported after it, sooner than this even on a busy machine.
 	exitWindow = 3 * time.Second
-	// healEcho: Toxiproxy closes the connections that it had silenced when the
-	// fault is healed, and the taps see those FINs a moment later.
+	// healEcho: what a fault kept back is seen only when it is healed. Toxiproxy
+	// closes the connections that it had silenced, and a tap delivers what it had
+	// held, the client's goodbye with it.
 	healEcho = 2 * time.Second
 	// finLag: how much later than the report of an exit a tap may see the FIN that
 	// the exit caused. Loopback takes microseconds, a busy machine milliseconds.
@@ -192,7 +193,7 @@ func (h *history) active(name string, at time.Duration) *event.Event {
 	var first *event.Event
 	for id, fault := range h.faults {
 		healedAt, healed := h.healed[id]
-		if name == "network.blackhole" {
+		if name == "network.blackhole" || name == "network.stall" {
 			healedAt += healEcho
 		}
 		lasts := fault.Fault.Name == name && fault.At <= at && (!healed || healedAt >= at)

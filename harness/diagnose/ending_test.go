@@ -252,7 +252,7 @@ func onTheWay() []endingCase {
 	return []endingCase{
 		{
 			"nobody listened", family().closing(back(1), event.Closing{From: event.Backend, Manner: event.Refused, Text: "connection refused"}),
-			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "nobody accepted the connection behind the tap: connection refused",
+			"server.refused", diagnose.Server, 0, diagnose.Inferred, "nobody accepted the connection at the server's address: connection refused",
 		},
 		{
 			"something on the way closed it", family().

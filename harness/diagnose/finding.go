@@ -93,14 +93,18 @@ func (h *history) overlaps(call event.Event, first map[int]event.Event) bool {
 // (family F21), and says from the back tap what really became of it.
 func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 	signs := s.closings()
-	if len(signs) == 0 || h.leftByItself(signs[0]) {
+	if len(signs) == 0 || h.leftByItself(s, signs[0]) {
 		return Finding{}, false
 	}
 	lost := slices.ContainsFunc(append(s.front.closings, signs[0]), func(c event.Event) bool {
 		return c.Closing.State == event.Committing
 	})
 	sent := commit(s.messages(), event.Frontend, 0)
-	if !lost || sent == nil || commit(s.messages(), event.Backend, sent.At) != nil {
+	if !lost || sent == nil {
+		return Finding{}, false
+	}
+	// An answer that came after the first sign of the end came too late.
+	if answer := commit(s.messages(), event.Backend, sent.At); answer != nil && answer.At <= signs[0].At {
 		return Finding{}, false
 	}
 	forwarded := commit(s.backMessages(), event.Frontend, sent.At)
@@ -127,8 +131,9 @@ func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 
 // leftByItself reports whether the client hung up of its own accord, so that
 // nobody waits for an answer any more.
-func (h *history) leftByItself(first event.Event) bool {
-	return origin(first) == SideSubject && first.Closing.Cause == "" && h.active("network.blackhole", first.At) == nil
+func (h *history) leftByItself(s *session, first event.Event) bool {
+	return origin(first) == SideSubject && first.Closing.Cause == "" &&
+		h.active("network.blackhole", first.At) == nil && h.stalled(s, first.At) == nil
 }
 
 // commit returns the last COMMIT at or after since: from the frontend the

@@ -155,6 +155,9 @@ func builtJournals() map[string]func() []event.Event {
 		"transaction timeout":         fatal("25P04", event.InTransaction),
 		"no slot left":                fatal("53300", event.Startup),
 		"starting up":                 fatal("57P03", event.Startup),
+		"nobody listens": func() []event.Event {
+			return family().closing(back(1), event.Closing{From: event.Backend, Manner: event.Refused, State: event.Startup, Text: "connection refused"}).events
+		},
 		"statement timeout": func() []event.Event {
 			j := family().message(front(1), event.Message{From: event.Backend, Type: "ErrorResponse", Severity: "ERROR", SQLState: "57014"})
 			return j.terminate(opener, opener).subjectEnds(event.Terminate).events

@@ -107,14 +107,17 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"network.closed":          {[]string{"connection-dropped.fin-at-persist", "link-down.closed"}, []string{"connection-dropped.rst-at-persist", "compute-crash.killed"}},
 		"network.reset":           {[]string{"connection-dropped.rst-at-persist"}, []string{"connection-dropped.fin-at-persist"}},
 		"network.blackhole":       {[]string{"connection-dropped.blackhole-at-persist", "link-down.swallowed"}, []string{"slow-network.delayed", "link-down.closed"}},
-		"txn.ambiguous-commit":    {[]string{"connection-dropped.fin-at-commit", "connection-dropped.fin-at-commit-answer"}, []string{"connection-dropped.fin-at-persist", "fault-free"}},
+		"txn.ambiguous-commit":    {[]string{"stalled-commit.too-long", "connection-dropped.fin-at-commit", "connection-dropped.fin-at-commit-answer"}, []string{"connection-dropped.fin-at-persist", "fault-free"}},
 		"process.died":            {[]string{"compute-crash.killed", "held-by-worker.fixed"}, []string{"inherited-terminate.broken-by-shutdown", "fault-free"}},
 		"close.ordinary":          {[]string{"fault-free", "inherited-terminate.fixed"}, nil},
 		"unknown":                 {[]string{"built:fin without exit"}, []string{"fault-free", "inherited-terminate.broken", "held-by-worker.broken"}},
 		"fork.opener-left":        {[]string{"built:opener left", "daemon.broken", "tls-daemon.broken"}, []string{"daemon.fixed", "built:opener closed last", "fault-free"}},
 		"process.handed-over":     {[]string{"built:handed over", "built:handed over, shutdown"}, []string{"built:inherited terminate", "inherited-terminate.broken"}},
-		"backend.session-timeout": {[]string{"built:idle in transaction timeout", "built:idle timeout", "built:transaction timeout"}, []string{"built:statement timeout", "admin-terminate.idle"}},
-		"capacity.exhausted":      {[]string{"built:no slot left"}, []string{"built:starting up", "restart-fast.restarted"}},
+		"backend.client-gone":     {[]string{"client-gone.broken"}, []string{"client-gone.fixed", "held-by-worker.broken"}},
+		"network.silent-drop":     {[]string{"idle-cut.broken", "idle-cut.fixed"}, []string{"connection-dropped.blackhole-at-persist", "link-down.swallowed", "idle-timeout.broken"}},
+		"server.refused":          {[]string{"built:nobody listens"}, []string{"built:starting up", "link-down.closed", "restart-fast.restarted"}},
+		"backend.session-timeout": {[]string{"idle-timeout.broken", "built:idle in transaction timeout", "built:idle timeout", "built:transaction timeout"}, []string{"built:statement timeout", "admin-terminate.idle"}},
+		"capacity.exhausted":      {[]string{"slots-exhausted.broken", "built:no slot left"}, []string{"built:starting up", "restart-fast.restarted"}},
 	}
 }
 

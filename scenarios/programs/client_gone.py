@@ -1,0 +1,27 @@
+"""A program that is killed while its statement waits on the server.
+
+broken: the server is left to find out when it next writes to the socket.
+fixed:  the server looks at the socket from time to time.
+"""
+
+import os
+import sys
+
+import psycopg2
+
+
+def main(mode):
+    connection = psycopg2.connect(os.environ["DATABASE_URL"], application_name="gone/coordinator")
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        if mode == "fixed":
+            cursor.execute("set client_connection_check_interval = '50ms'")
+        cursor.execute("select pg_advisory_lock(7)")
+        cursor.execute("create table busy (n int)")
+        print("ready", flush=True)
+        while True:  # until the table is locked, and then until we are killed
+            cursor.execute("select n from busy")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
