@@ -96,15 +96,8 @@ func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 	if len(signs) == 0 || h.leftByItself(s, signs[0]) {
 		return Finding{}, false
 	}
-	lost := slices.ContainsFunc(append(s.front.closings, signs[0]), func(c event.Event) bool {
-		return c.Closing.State == event.Committing
-	})
 	sent := commit(s.messages(), event.Frontend, 0)
-	if !lost || sent == nil {
-		return Finding{}, false
-	}
-	// An answer that came after the first sign of the end came too late.
-	if answer := commit(s.messages(), event.Backend, sent.At); answer != nil && answer.At <= signs[0].At {
+	if sent == nil || !h.lostCommitting(s, signs[0], sent) {
 		return Finding{}, false
 	}
 	forwarded := commit(s.backMessages(), event.Frontend, sent.At)
@@ -127,6 +120,17 @@ func (h *history) ambiguousCommit(s *session) (Finding, bool) {
 	}
 	slices.Sort(f.Evidence)
 	return f, true
+}
+
+// lostCommitting reports whether no answer to that COMMIT reached the client: none
+// came, or it came after the first sign of the end, or when its opener was gone.
+func (h *history) lostCommitting(s *session, first event.Event, sent *event.Event) bool {
+	answer := commit(s.messages(), event.Backend, sent.At)
+	if answer != nil {
+		opener := h.processes[s.opener()]
+		return answer.At > first.At || opener != nil && opener.exitAt < answer.At
+	}
+	return slices.ContainsFunc(append(s.front.closings, first), func(c event.Event) bool { return c.Closing.State == event.Committing })
 }
 
 // leftByItself reports whether the client hung up of its own accord, so that

@@ -107,7 +107,7 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"network.closed":          {[]string{"connection-dropped.fin-at-persist", "link-down.closed"}, []string{"connection-dropped.rst-at-persist", "compute-crash.killed"}},
 		"network.reset":           {[]string{"connection-dropped.rst-at-persist"}, []string{"connection-dropped.fin-at-persist"}},
 		"network.blackhole":       {[]string{"connection-dropped.blackhole-at-persist", "link-down.swallowed"}, []string{"slow-network.delayed", "link-down.closed"}},
-		"txn.ambiguous-commit":    {[]string{"stalled-commit.too-long", "connection-dropped.fin-at-commit", "connection-dropped.fin-at-commit-answer"}, []string{"connection-dropped.fin-at-persist", "fault-free"}},
+		"txn.ambiguous-commit":    {[]string{"stalled-commit.too-long", "stalled-commit.answered-late", "connection-dropped.fin-at-commit", "connection-dropped.fin-at-commit-answer"}, []string{"connection-dropped.fin-at-persist", "fault-free"}},
 		"process.died":            {[]string{"compute-crash.killed", "held-by-worker.fixed"}, []string{"inherited-terminate.broken-by-shutdown", "fault-free"}},
 		"close.ordinary":          {[]string{"fault-free", "inherited-terminate.fixed"}, nil},
 		"unknown":                 {[]string{"built:fin without exit"}, []string{"fault-free", "inherited-terminate.broken", "held-by-worker.broken"}},
