@@ -34,6 +34,8 @@ type Totals struct {
 	Completed    int64 `json:"completed"`
 	Failed       int64 `json:"failed"`
 	Throttled    int64 `json:"throttled"`
+	OpenTrips    int64 `json:"open_trips"`
+	Resolved     int64 `json:"resolved"`
 }
 
 // Run is one ledger row.

@@ -27,12 +27,7 @@ type Propagation struct {
 // machines alone would settle anything that the run voted on.
 func Propagate(ctx context.Context, database session.Config, run string) (done Propagation, err error) {
 	err = within(ctx, database, "propagate", func(s *session.Session) error {
-		done.Propagated, err = decide.Propagate(ctx, s, run)
-		if err != nil {
-			return err
-		}
-		violations, err := decide.Fidelity(ctx, s, run)
-		done.Violations = len(violations)
+		done, err = propagated(ctx, s, run)
 		return err
 	})
 	return done, err

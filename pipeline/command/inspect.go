@@ -1,13 +1,19 @@
 package command
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"deadwire/pipeline"
 )
@@ -28,30 +34,67 @@ func (a *app) migrate() *cobra.Command {
 }
 
 func (a *app) status() *cobra.Command {
-	var asJSON bool
+	var asJSON, watch bool
+	var every time.Duration
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show what is done and what the ledger says",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := pipeline.ReadStatus(cmd.Context(), a.database)
-			if err != nil {
-				return err
+			if watch {
+				return a.watch(cmd, asJSON, max(every, 100*time.Millisecond))
 			}
-			return printed(cmd, asJSON, status, statusText(status))
+			return a.showStatus(cmd.Context(), cmd, asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it again and again until SIGINT or SIGTERM")
+	cmd.Flags().DurationVar(&every, "every", 2*time.Second, "time between two looks")
 	return cmd
+}
+
+func (a *app) showStatus(ctx context.Context, cmd *cobra.Command, asJSON bool) error {
+	status, err := pipeline.ReadStatus(ctx, a.database)
+	if err != nil {
+		return err
+	}
+	return printed(cmd, asJSON, status, statusText(status))
+}
+
+// watch looks again and again, on a terminal always at the same place.
+func (a *app) watch(cmd *cobra.Command, asJSON bool, every time.Duration) error {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	file, terminal := cmd.OutOrStdout().(*os.File)
+	terminal = terminal && !asJSON && term.IsTerminal(int(file.Fd()))
+	for {
+		if terminal {
+			_, _ = io.WriteString(file, "\x1b[H\x1b[2J") // nobody is left to tell
+		}
+		err := a.showStatus(ctx, cmd, asJSON)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
 func statusText(status pipeline.Status) string {
 	var text strings.Builder
 	t := status.Totals
 	fmt.Fprintf(&text, "cards      %d, %d hashed, %d extracted\n", t.Cards, t.Hashed, t.Extracted)
-	fmt.Fprintf(&text, "votes      %d, %d of them no match\n", t.Votes, t.NoMatchVotes)
+	fmt.Fprintf(&text, "votes      %d, %d of them no match; %d cards settled by people\n", t.Votes, t.NoMatchVotes, t.Resolved)
 	fmt.Fprintf(&text, "batches    %d completed, %d failed, %d running (%d abandoned)\n", t.Completed, t.Failed, t.Running, t.Abandoned)
 	fmt.Fprintf(&text, "throttled  %d\n", t.Throttled)
+	if t.OpenTrips > 0 {
+		fmt.Fprintf(&text, "halted     %d open trips (conveyor trip list)\n", t.OpenTrips)
+	}
 	for _, run := range status.Runs {
 		fmt.Fprintf(&text, "  %-9s %s %s\n", run.Status, run.RunID, run.FailureReason)
 	}

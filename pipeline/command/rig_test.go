@@ -138,6 +138,17 @@ func (p *process) logged(message string) map[string]any {
 	return found
 }
 
+// until waits for what a process does.
+func (p *process) until(done func() bool) {
+	p.t.Helper()
+	poll.WaitOn(p.t, func(poll.LogT) poll.Result {
+		if done() {
+			return poll.Success()
+		}
+		return poll.Continue("not yet; stderr:\n%s", p.stderr.String())
+	}, poll.WithTimeout(time.Minute))
+}
+
 // workers are the process ids that said they were ready, by worker number.
 func (p *process) workers() map[int]int {
 	pids := map[int]int{}

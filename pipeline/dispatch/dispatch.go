@@ -243,7 +243,7 @@ func (d *Dispatcher) dispatch(ctx context.Context, order Order) (Outcome, error)
 		return d.refused(ctx, err)
 	}
 	b := &batch{number: d.number + 1, reason: order.Reason, cards: cards, slot: held, started: time.Now()}
-	b.id = fmt.Sprintf("%s-%s-b%04d", d.cfg.Run, d.cfg.Attempt, b.number)
+	b.id = fmt.Sprintf("%s-b%04d", d.Attempt(), b.number)
 	b.log = d.cfg.Log.With("batch", b.number, "ledger", b.id)
 	defer d.release(ctx, b)
 	if order.Select == nil {
@@ -266,6 +266,15 @@ func (d *Dispatcher) release(ctx context.Context, b *batch) {
 
 // Lost says that the coordinator's session is gone: nothing can be dispatched any more.
 func (d *Dispatcher) Lost() bool { return d.session.Lost() || d.session.Closed() }
+
+// Session is the coordinator's, between batches; its owner closes it.
+func (d *Dispatcher) Session() *session.Session { return d.session }
+
+// Ledger is where the batches are recorded, under the lease that Join took.
+func (d *Dispatcher) Ledger() *ledger.Ledger { return d.ledger }
+
+// Attempt begins the ids of all ledger rows of this process.
+func (d *Dispatcher) Attempt() string { return d.cfg.Run + "-" + d.cfg.Attempt }
 
 // recorded runs the batch between its ledger entries.
 func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {

@@ -38,6 +38,13 @@ returning r.run_id`
 	LedgerStatus = `/* conveyor:ledger-status */ select status from pilot_run_ledger where run_id = $1`
 )
 
+// RunChannels counts a run's votes of every kind by agent.
+const RunChannels = `/* conveyor:run-channels */
+select anonymous_id::text, sum(n)::bigint from (
+  select anonymous_id, count(*) as n from card_printing_tag where run_id = $1 group by 1
+  union all select anonymous_id, count(*) from card_illustration_vote where run_id = $1 group by 1
+  union all select anonymous_id, count(*) from card_tag_vote where run_id = $1 group by 1) v group by 1 order by 1`
+
 // Statements of the command status.
 const (
 	// StatusCounts gives one row of totals. Abandoned counts RUNNING rows whose lease
@@ -59,6 +66,8 @@ select (select count(*) from card) as cards,
            and l.objid::bigint = r.lease::bigint & 4294967295)) as abandoned,
        (select count(*) from pilot_run_ledger where status = 'completed') as completed,
        (select count(*) from pilot_run_ledger where status = 'failed') as failed,
+       (select count(*) from envelope_trip where acknowledged_at is null) as open_trips,
+       (select count(*) from card where printing_tag_status <> 'unresolved') as resolved,
        (select count from stage_e_throttle_counter where key = 1) as throttled`
 
 	// StatusRuns gives the newest ledger rows.
