@@ -284,7 +284,7 @@ func (d *Dispatcher) recorded(ctx context.Context, b *batch) (Outcome, error) {
 		ID: b.id, DataRun: d.cfg.Run, Command: Command, Revision: d.cfg.Revision,
 		Counters: ledger.Counters{
 			"trigger_reason": b.reason, "batch_size": len(b.cards), "scope": d.cfg.Scope,
-			"backend_pid": d.session.BackendPID(),
+			"backend_pid": d.session.BackendPID(), "slot": b.slot.Number(), "slots": d.slots(),
 		},
 	})
 	if err != nil {

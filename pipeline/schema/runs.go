@@ -11,7 +11,8 @@ values ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, 0))`
 	// answer, or the row, is not ours.
 	LedgerComplete = `/* conveyor:ledger-complete */
 update pilot_run_ledger
-set status = 'completed', finished_at = clock_timestamp(), votes_written = $2, counters = counters || $3
+set status = 'completed', finished_at = clock_timestamp(), votes_written = $2,
+    counters = counters || $3 || jsonb_build_object('backend_pid_after', pg_backend_pid())
 where run_id = $1 and status = 'running'`
 
 	// LedgerFail keeps what the row's creation wrote and adds the reason.
