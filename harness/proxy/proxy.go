@@ -30,6 +30,7 @@ import (
 
 	toxiproxy "github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
+	zerologglobal "github.com/rs/zerolog/log"
 )
 
 // DefaultListen is where the HTTP API and each link listen: a free loopback port.
@@ -40,6 +41,10 @@ const (
 	apiReadTimeout  = 15 * time.Second
 	apiWriteTimeout = 30 * time.Second
 )
+
+// silence takes its voice from zerolog's global logger, on which Toxiproxy's
+// bandwidth toxic traces each interruption to stderr, past the logger it was given.
+var silence = sync.OnceFunc(func() { zerologglobal.Logger = zerolog.Nop() })
 
 // Config says how a Proxy runs. The zero value is complete.
 type Config struct {
@@ -64,6 +69,7 @@ func Start(ctx context.Context, cfg Config) (*Proxy, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start toxiproxy: %w", err)
 	}
+	silence()
 	log := zerolog.Nop()
 	if cfg.Log != nil {
 		log = zerolog.New(cfg.Log).With().Timestamp().Logger()
