@@ -1,5 +1,5 @@
 // Command dev runs the developer's tasks: check, test, race, bench,
-// fetch-postgres, trials. It owns
+// fetch-postgres, trials, judge. It owns
 // how they are started, in Go instead of a Makefile; what they judge belongs to
 // the tools and packages themselves. .ci/run is authoritative for what must
 // pass before a change is done.
@@ -40,7 +40,8 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), trialsCommand())
+	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), trialsCommand(),
+		judgeCommand(), conveyorCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong
