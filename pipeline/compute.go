@@ -89,7 +89,7 @@ func (c *computer) Close() {
 	}
 }
 
-// Claim counts the attempt on a card, so that one whose compute kills workers is
+// Claim notes that the card is in hand, so that one whose compute kills workers is
 // known by it even when nobody is left to tell.
 func (c *computer) Claim(ctx context.Context, job worker.Job) error {
 	var args jobArgs
@@ -97,22 +97,22 @@ func (c *computer) Claim(ctx context.Context, job worker.Job) error {
 	if err != nil {
 		return fmt.Errorf("read job: %w", err)
 	}
-	_, err = c.session.Exec(ctx, schema.Claim, args.Card, c.run, fmt.Sprintf("worker %d (pid %d)", c.number, os.Getpid()))
+	_, err = c.session.Exec(ctx, schema.Claim, args.Card, c.run, dispatch.WorkerName(c.number, os.Getpid()))
 	if err != nil {
 		return fmt.Errorf("claim: %w", err)
 	}
 	return nil
 }
 
-// unclaim takes the attempt back after an ending that the worker survived. A session
-// that was lost leaves the count; that alone parks nothing.
+// unclaim takes the claim back after an ending that the worker survived. Where the
+// session was lost, the coordinator does it when it hears the error.
 func (c *computer) unclaim(ctx context.Context, card int64) {
 	if c.session.Lost() {
 		return
 	}
 	_, err := c.session.Exec(ctx, schema.Unclaim, card)
 	if err != nil {
-		c.log.Warn("attempt was not taken back", "card", card, "error", err.Error())
+		c.log.Warn("claim was not taken back", "card", card, "error", err.Error())
 	}
 }
 

@@ -105,6 +105,6 @@ type streamed struct {
 }
 
 func (s streamed) text() string {
-	return fmt.Sprintf("%s: run %s, %d batches, %d cards, %d extracted, %d votes, %d no match, %d propagated, %d skipped, %d fetch failures, %d damaged, %d parked, %.2f s\n",
-		s.Status, s.Run, s.Batches, s.Cards, s.Extracted, s.Votes, s.NoMatches, s.Propagated, s.Skips, s.FetchFailures, s.Damaged, s.Parked, s.ElapsedS)
+	return fmt.Sprintf("%s: run %s, %d batches, %d cards, %d extracted, %d transferred, %d votes, %d no match, %d propagated, %d skipped, %d fetch failures, %d damaged, %d parked, %.2f s\n",
+		s.Status, s.Run, s.Batches, s.Cards, s.Extracted, s.Transferred, s.Votes, s.NoMatches, s.Propagated, s.Skips, s.FetchFailures, s.Damaged, s.Parked, s.ElapsedS)
 }

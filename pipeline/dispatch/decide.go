@@ -70,7 +70,7 @@ func keys(cards []Card) []int64 {
 // counters is what a COMPLETED row keeps.
 func (b *batch) counters() ledger.Counters {
 	counters := ledger.Counters{
-		"stage_c_completed": b.extraction.Completed, "stage_c_transferred": 0,
+		"stage_c_completed": b.extraction.Completed, "stage_c_transferred": b.extraction.Transferred,
 		"stage_c_fetch_failures": b.extraction.FetchFailures, "stage_c_fetch_throttled": b.extraction.Throttled,
 		"stage_c_damaged": b.extraction.Damaged, "stage_c_parked": len(b.parked), "lockout": b.extraction.Lockout,
 		"printing_votes": b.decision.Matches, "no_match_votes": b.decision.NoMatches,

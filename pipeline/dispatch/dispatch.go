@@ -10,11 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"deadwire/pipeline/decide"
 	"deadwire/pipeline/envelope"
 	"deadwire/pipeline/ledger"
+	"deadwire/pipeline/schema"
 	"deadwire/pipeline/session"
 	"deadwire/pipeline/slot"
 )
@@ -60,7 +62,9 @@ type Skip struct {
 // Extraction is what Stage C did on a batch. Fetch failures and throttled fetches
 // leave their cards eligible for the next run.
 type Extraction struct {
-	Completed     int
+	Completed int
+	// Transferred is cards that got the evidence of a twin, without a fetch.
+	Transferred   int
 	FetchFailures int
 	Throttled     int
 	Damaged       int
@@ -332,13 +336,31 @@ func (d *Dispatcher) extract(ctx context.Context, b *batch) error {
 			b.log.Error("card parked", "card", card.Identifier, "reason", PoisonCard)
 		}
 	}
-	var err error
+	todo, given, err := d.transfer(ctx, todo)
+	if err != nil {
+		return err
+	}
 	b.extraction, err = d.extractor.Extract(ctx, d.cfg.Run, todo)
+	b.extraction.Transferred = given
 	d.remember(b.extraction)
 	if err != nil {
 		return fmt.Errorf("stage c: %w", err)
 	}
 	return d.locked(ctx, b)
+}
+
+// transfer gives cards what is known of the same bytes under another name, before
+// anything is fetched, and returns those that still need a fetch.
+func (d *Dispatcher) transfer(ctx context.Context, todo []Card) (rest []Card, given int, err error) {
+	if len(todo) == 0 {
+		return nil, 0, nil
+	}
+	known, err := session.Column[int64](ctx, d.session, schema.Transfer, keys(todo), d.cfg.Versions, d.cfg.Run, d.cfg.Before)
+	if err != nil {
+		return nil, 0, fmt.Errorf("transfer: %w", err)
+	}
+	rest = slices.DeleteFunc(todo, func(card Card) bool { return slices.Contains(known, card.ID) })
+	return rest, len(known), nil
 }
 
 // measured adds to a batch's counters what the gates and the host had to do with it.

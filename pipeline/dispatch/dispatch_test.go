@@ -88,7 +88,7 @@ func (r *rig) Extract(ctx context.Context, run string, cards []dispatch.Card) (d
 			continue
 		}
 		facts := map[string]any{
-			"versions": r.cfg.Versions, "set_code": "ABC", "collector_number": fmt.Sprint(card.ContentPhash / 100),
+			"versions": r.cfg.Versions, "fetch_ok": true, "set_code": "ABC", "collector_number": fmt.Sprint(card.ContentPhash / 100),
 		}
 		if r.unreadable[card.ID] {
 			facts = map[string]any{"versions": r.cfg.Versions, "truncated": true}

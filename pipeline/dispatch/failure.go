@@ -37,18 +37,29 @@ func (d *Dispatcher) fail(ctx context.Context, b *batch, cause error) error {
 	return &BatchError{Batch: b.number, Ledger: b.id, State: state, Err: joined(cause, err)}
 }
 
-// blame keeps a worker's death with the card that it had in hand, as evidence for
-// the day when that card is parked. The count itself was made when the worker took it.
+// blame counts a worker's death with the card that it had in hand, and takes back the
+// claim of one that lived to answer.
 func (d *Dispatcher) blame(ctx context.Context, b *batch, cause error) {
-	exit, died := errors.AsType[*worker.ExitError](cause)
-	if !died || exit.Job == "" || d.session.Lost() || d.session.Closed() {
+	if d.session.Lost() || d.session.Closed() {
 		return
 	}
-	_, err := d.session.Exec(context.WithoutCancel(ctx), schema.Blame, exit.Job, exit.Error())
+	ctx = context.WithoutCancel(ctx)
+	exit, died := errors.AsType[*worker.ExitError](cause)
+	answer, lived := errors.AsType[*worker.JobError](cause)
+	var err error
+	switch {
+	case died && exit.Job != "":
+		_, err = d.session.Exec(ctx, schema.Blame, exit.Job, exit.Error(), WorkerName(exit.Worker, exit.PID), d.cfg.Run)
+	case lived:
+		_, err = d.session.Exec(ctx, schema.Absolve, answer.Job, WorkerName(answer.Worker, answer.PID), d.cfg.Run)
+	}
 	if err != nil {
-		b.log.Warn("death was not kept with its card", "card", exit.Job, "error", err.Error())
+		b.log.Warn("a worker's claim was not settled", "error", err.Error())
 	}
 }
+
+// WorkerName is how a claim names its worker.
+func WorkerName(number, pid int) string { return fmt.Sprintf("worker %d (pid %d)", number, pid) }
 
 // startFailed handles a row whose insertion got no good answer: it may exist all
 // the same, so it is failed if it does. That there is none is not a second error.

@@ -30,6 +30,7 @@ const (
 type Counts struct {
 	Cards         int `json:"cards"`
 	Extracted     int `json:"extracted"`
+	Transferred   int `json:"transferred"`
 	FetchFailures int `json:"fetch_failures"`
 	Throttled     int `json:"fetch_throttled"`
 	Damaged       int `json:"damaged"`
@@ -44,7 +45,7 @@ type Counts struct {
 
 func (b *batch) counts() Counts {
 	return Counts{
-		Cards: len(b.cards), Extracted: b.extraction.Completed, FetchFailures: b.extraction.FetchFailures,
+		Cards: len(b.cards), Extracted: b.extraction.Completed, Transferred: b.extraction.Transferred, FetchFailures: b.extraction.FetchFailures,
 		Throttled: b.extraction.Throttled, Damaged: b.extraction.Damaged, Parked: len(b.parked), Votes: b.decision.Matches,
 		NoMatches: b.decision.NoMatches, Propagated: b.decision.Propagated, Already: b.decision.Already,
 		Skips: b.decision.Skips, lockout: b.extraction.Lockout,
@@ -54,6 +55,7 @@ func (b *batch) counts() Counts {
 func (c *Counts) add(other Counts) {
 	c.Cards += other.Cards
 	c.Extracted += other.Extracted
+	c.Transferred += other.Transferred
 	c.FetchFailures += other.FetchFailures
 	c.Throttled += other.Throttled
 	c.Damaged += other.Damaged
@@ -109,7 +111,14 @@ func (d *Dispatcher) Join(ctx context.Context) error {
 	for _, id := range reaped {
 		d.cfg.Log.Warn("batch of a dead owner failed", "ledger", id)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	_, err = d.session.Exec(ctx, schema.Orphans)
+	if err != nil {
+		return fmt.Errorf("orphans: %w", err)
+	}
+	return nil
 }
 
 func (d *Dispatcher) batches(ctx context.Context, total *Summary) (err error) {

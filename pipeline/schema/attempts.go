@@ -2,24 +2,60 @@ package schema
 
 // Statements about cards whose compute may kill its worker.
 const (
-	// Claim counts an attempt on a card before its compute. It is not waited for on
-	// disk: what it must outlive is the worker, not the server.
+	// Claim notes that this session's worker ($3, of run $2) has a card in hand, before
+	// its compute. It is not waited for on disk: what it must outlive is the worker, not
+	// the server.
 	Claim = `/* conveyor:claim */
-insert into stage_c_attempt as a (card_id, content_hash, attempts, run_id, worker)
-select c.id, c.content_phash, 1, $2, $3
-from card c, (select set_config('synchronous_commit', 'off', true) as off) s
+insert into stage_c_claim (card_id, content_hash, backend_pid, backend_start, run_id, worker)
+select c.id, c.content_phash, a.pid, a.backend_start, $2, $3
+from card c, pg_stat_get_activity(pg_backend_pid()) a, (select set_config('synchronous_commit', 'off', true) as off) s
 where c.id = $1 and c.content_phash is not null and s.off is not null
-on conflict (card_id) do update set
-  attempts = case when a.content_hash = excluded.content_hash then a.attempts + 1 else 1 end,
-  content_hash = excluded.content_hash, run_id = excluded.run_id, worker = excluded.worker,
-  attempted_at = now(), parked_at = null`
+on conflict (card_id, backend_pid, backend_start) do update set content_hash = excluded.content_hash, claimed_at = clock_timestamp()`
 
-	// Unclaim forgets the attempts on a card whose worker survived them.
-	Unclaim = `/* conveyor:unclaim */ delete from stage_c_attempt where card_id = $1`
+	// Unclaim takes this session's claim back, and forgets the deaths over a card that a
+	// worker survived.
+	Unclaim = `/* conveyor:unclaim */
+with mine as (delete from stage_c_claim where card_id = $1 and backend_pid = pg_backend_pid())
+delete from stage_c_attempt where card_id = $1`
 
-	// Blame keeps what is known of a worker's death beside the attempt.
+	// Absolve takes back the claim of a worker ($2, of run $3) that answered with an
+	// error: it lives, even where its session does not.
+	Absolve = `/* conveyor:absolve */
+delete from stage_c_claim k using card c
+where c.id = k.card_id and c.identifier = $1 and k.worker = $2 and k.run_id = $3`
+
+	// Blame turns the claim of a worker ($3, of run $4) that was seen to die over a card
+	// into a death, with what is known of it ($2).
 	Blame = `/* conveyor:blame */
-update stage_c_attempt a set reason = left($2, 2000) from card c where c.id = a.card_id and c.identifier = $1`
+with gone as (
+  delete from stage_c_claim k using card c
+  where c.id = k.card_id and c.identifier = $1 and k.worker = $3 and k.run_id = $4 returning k.*
+)
+insert into stage_c_attempt as a (card_id, content_hash, attempts, run_id, worker, reason)
+select card_id, content_hash, 1, run_id, worker, left($2, 2000) from gone limit 1
+` + death
+
+	// Orphans turns claims whose session is gone and that nobody spoke for into one death
+	// for each card, however many claims there were: whole dispatchers may have been
+	// ended at once, and that says little about a card. Claims from before the server's
+	// start say nothing.
+	Orphans = `/* conveyor:orphans */
+with gone as (
+  delete from stage_c_claim k where not exists (
+    select from pg_stat_activity s where s.pid = k.backend_pid and coalesce(s.backend_start = k.backend_start, true))
+  returning k.*
+), last as (
+  select distinct on (card_id) * from gone where claimed_at > pg_postmaster_start_time() order by card_id, claimed_at desc
+)
+insert into stage_c_attempt as a (card_id, content_hash, attempts, run_id, worker, reason)
+select card_id, content_hash, 1, run_id, worker, 'the worker is gone, and so is its coordinator' from last
+` + death
+
+	// death adds one to a card's deaths over the same image.
+	death = `on conflict (card_id) do update set
+  attempts = case when a.content_hash = excluded.content_hash then a.attempts + 1 else 1 end,
+  content_hash = excluded.content_hash, run_id = excluded.run_id, worker = excluded.worker, reason = excluded.reason,
+  attempted_at = now(), parked_at = null`
 
 	// Park gives cards up after too many attempts; the scan log that says so is
 	// written in the same transaction.

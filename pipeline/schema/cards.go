@@ -88,7 +88,8 @@ order by c.id`
 const (
 	// Persist writes one card's evidence ($2: evidence.Evidence as JSON), stamped
 	// with the card's own hashes. It writes no row when the card's image changed
-	// since the job was made.
+	// since the job was made. It is not waited for on disk: the commit that completes the
+	// batch comes after it in the log, and is.
 	Persist = `/* conveyor:persist */
 insert into image_evidence as old (card_id, content_hash, md5_checksum, sha256_checksum, run_id,
   extractor_versions, skips, fetch_ok, fetch_error_class, fetch_latency_ms, fetch_image_format,
@@ -100,14 +101,14 @@ select c.id, c.content_phash, c.md5_checksum, c.sha256_checksum, $4,
   r.width, r.height, r.aspect_ratio, r.bleed_class, r.bleed_diff_mm, r.layout_class, r.crops, r.artbox_phash,
   r.truncated, r.blur_variance, r.entropy, r.colour_mean, r.colour_stddev, r.set_code, r.collector_number,
   r.symbol_phash, r.collector_text, r.artist_text, r.artist_name, r.artist_anchor, r.legal_text, r.copyright_year, r.proxy_marker
-from card c, jsonb_to_record($2) as r(
+from card c, (select set_config('synchronous_commit', 'off', true) as off) s, jsonb_to_record($2) as r(
   versions jsonb, skips jsonb, fetch_ok boolean, fetch_error_class text, fetch_latency_ms integer,
   fetch_image_format text, width integer, height integer, aspect_ratio double precision, bleed_class text,
   bleed_diff_mm double precision, layout_class text, crops jsonb, artbox_phash bigint, truncated boolean,
   blur_variance double precision, entropy double precision, colour_mean double precision[],
   colour_stddev double precision[], set_code text, collector_number text, symbol_phash bigint, collector_text text,
   artist_text text, artist_name text, artist_anchor boolean, legal_text text, copyright_year integer, proxy_marker boolean)
-where c.id = $1 and c.content_phash = $3
+where c.id = $1 and c.content_phash = $3 and s.off is not null
 on conflict (card_id, content_hash) do update set
   md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum, run_id = excluded.run_id,
   extractor_versions = excluded.extractor_versions, skips = excluded.skips,
