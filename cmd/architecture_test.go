@@ -122,6 +122,7 @@ var libraries = map[string][]string{
 	"github.com/jstemmer/go-junit-report/v2/junit": {"harness/report/junit"},
 	"github.com/moby/moby":                         {"harness/pg/docker"},
 	"github.com/muesli/termenv":                    {"harness/report/terminal"},
+	"github.com/peterldowns/pgtestdb":              {"cmd/dev"}, // a competitor
 	"github.com/prometheus/client_golang":          {"scenarios/soak", "pipeline/metrics"},
 	"github.com/prometheus/procfs":                 {"pipeline/envelope", "harness/witness", "harness/subject", "faults/process", "faults/faultstest", "scenarios/oracle"},
 	"github.com/riverqueue/river":                  {"pipeline/jobs"},

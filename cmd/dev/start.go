@@ -167,6 +167,7 @@ func cloneRows() []Row {
 				return db.Drop, nil
 			})
 		}},
+		{Name: "clone/pgtestdb", Unit: "ms", Against: "clone/deadwire", Limit: ">= 1", Prepare: preparePgtestdb},
 	}
 }
 
