@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"deadwire/faults"
@@ -54,7 +55,8 @@ type attempt struct {
 
 	lane     *harness.Lane
 	instance *subject.Instance
-	output   *os.File // a copy of what the subject prints
+	running  atomic.Pointer[subject.Instance] // instance, for faults that ask from elsewhere
+	output   *os.File                         // a copy of what the subject prints
 	seam     faults.Seam
 	images   *workload.Branch // nil for a program that is not conveyor
 	injected []injection
@@ -149,6 +151,7 @@ func (a *attempt) start(ctx context.Context) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("start the subject: %w", err), a.output.Close())
 	}
+	a.running.Store(a.instance)
 	return nil
 }
 

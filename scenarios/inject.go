@@ -70,7 +70,7 @@ func (a *attempt) target(n int) faults.Target {
 	t := faults.Target{
 		ID: fmt.Sprintf("f%d", n+1), Server: a.database.Server(), Front: a.lane.Front, Back: a.lane.Back, Link: a.lane.Link,
 		Journal: a.lane.Journal, Admin: a.database.Admin, Database: a.database.Name(), ServerIsOurs: a.database.OwnServer(),
-		Subject: func() *subject.Instance { return a.instance },
+		Subject: a.running.Load,
 	}
 	if owner := a.runner.Rig.Owner(); owner != nil {
 		t.Own = owner.Own

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -128,8 +129,8 @@ func (f *execFlags) toServer() *tls.Config {
 
 // observe runs the program on the lane until nothing of it is left.
 func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, out *executed) (err error) {
-	var instance *subject.Instance
-	inject := newInjector(e.steps, lane, func() *subject.Instance { return instance }, e.session.lease.Own)
+	var started atomic.Pointer[subject.Instance] // instance, for faults that ask from elsewhere
+	inject := newInjector(e.steps, lane, started.Load, e.session.lease.Own)
 	running, stop := context.WithCancel(ctx)
 	defer func() {
 		stop()
@@ -143,9 +144,11 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	if instance, err = lane.Start(ctx, command); err != nil {
+	instance, err := lane.Start(ctx, command)
+	if err != nil {
 		return startError(err)
 	}
+	started.Store(instance)
 	defer func() { err = errors.Join(err, instance.Close(ctx)) }()
 	if t.guard && instance.Certainty() != witness.Exact {
 		lane.Defer()

@@ -117,6 +117,7 @@ func (s *Stage) Start(role string) {
 	}
 	s.Subject, err = s.Lane.Start(s.Ctx, subject.Command{Path: self, Env: env})
 	assert.NilError(s.T, err)
+	s.running.Store(s.Subject)
 }
 
 // Stop asks the subject's processes to end, and sees to it that they do.
@@ -132,6 +133,7 @@ func (s *Stage) Stop() {
 	_, _ = s.Subject.Wait(ctx)
 	assert.Check(s.T, s.Subject.Close(context.WithoutCancel(s.Ctx)))
 	s.Subject = nil
+	s.running.Store(nil)
 }
 
 // Again runs the subject once more, after a heal.

@@ -2,6 +2,7 @@ package faultstest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,9 +100,10 @@ type Stage struct {
 	Subject *subject.Instance // nil before Start
 	Kept    any               // what Before leaves for Meet
 
-	fault faults.Fault
-	seam  faults.Seam
-	heal  faults.Heal
+	fault   faults.Fault
+	seam    faults.Seam
+	heal    faults.Heal
+	running atomic.Pointer[subject.Instance] // Subject, for faults that ask from elsewhere
 }
 
 func newStage(ctx context.Context, t *testing.T, rig *harness.Rig, db *harness.Database, p Play) *Stage {
@@ -113,7 +115,7 @@ func newStage(ctx context.Context, t *testing.T, rig *harness.Rig, db *harness.D
 	s.Target = faults.Target{
 		ID: "f1", Server: db.Server(), Front: lane.Front, Back: lane.Back, Link: lane.Link, Journal: lane.Journal,
 		Seam: &s.seam, Admin: db.Admin, Database: db.Name(), ServerIsOurs: p.OwnServer,
-		Subject: func() *subject.Instance { return s.Subject },
+		Subject: s.running.Load,
 	}
 	s.serveImages()
 	t.Cleanup(s.end)
