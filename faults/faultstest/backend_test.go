@@ -86,8 +86,10 @@ func told(want, statement string) func(*stage) {
 func endsIdle(want, statement string) func(*stage) {
 	return func(s *stage) {
 		s.Session()
-		_, err := s.Client().Exec(s.Ctx, statement)
-		assert.NilError(s.T, err)
+		if _, err := s.Client().Exec(s.Ctx, statement); err != nil { // a busy machine made us idle before
+			says(s, err, want)
+			return
+		}
 		s.AwaitBackends(0)
 		loses(s, want)
 	}

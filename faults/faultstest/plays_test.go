@@ -65,12 +65,18 @@ var hangup = []string{"EOF", "conn closed", "reset by peer", "broken pipe"}
 func loses(s *stage, words ...string) {
 	s.T.Helper()
 	_, err := s.Query(s.Client(), faultstest.Patience, "select 'lost'")
-	words = append(words, hangup...)
 	assert.Assert(s.T, err != nil, "the session lives on")
+	says(s, err, words...)
+}
+
+// says checks that an error speaks of a lost session.
+func says(s *stage, err error, words ...string) {
+	s.T.Helper()
+	words = append(words, hangup...)
 	assert.Assert(s.T, slices.ContainsFunc(words, func(w string) bool { return strings.Contains(err.Error(), w) }), "%v", err)
 }
 
-// hears checks that nothing answers in time, while the server keeps the session.
+// hearsNothing checks that nothing answers in time, while the server keeps the session.
 func hearsNothing(s *stage) {
 	s.T.Helper()
 	_, err := s.Query(s.Client(), soon, "select 'unheard'")

@@ -9,6 +9,7 @@ import (
 	"deadwire/faults/faultstest"
 	"deadwire/faults/fork"
 	"deadwire/faults/process"
+	"deadwire/harness/event"
 	"deadwire/harness/subject"
 )
 
@@ -130,8 +131,10 @@ func holds(s *stage) {
 	s.Says("^coordinator: mine")
 	assert.NilError(s.T, s.Subject.Signal(syscall.SIGKILL))
 	s.Exit()
-	s.Works() // what comes after on the same way has been served by now
-	assert.Equal(s.T, s.Backends(), 1)
+	s.AwaitBackends(1)
+	for _, e := range s.Lane.Journal.Events() {
+		assert.Assert(s.T, e.Kind != event.SessionClosing, "it ended with the coordinator: %+v", e.Closing)
+	}
 	assert.NilError(s.T, s.Subject.SignalPID(child, syscall.SIGTERM))
 	s.AwaitBackends(0)
 }
