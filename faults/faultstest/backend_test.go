@@ -109,9 +109,9 @@ func limitPlays() []faultstest.Play {
 	return []faultstest.Play{
 		{Fault: backend.Timeout{Of: "statement", MS: 50}, Meet: told("57014", "select pg_sleep(300)")},
 		{Fault: backend.Timeout{Of: "lock", MS: 50}, Meet: locked},
-		{Fault: backend.Timeout{Of: "idle-session", MS: 2000}, Meet: endsIdle("57P05", "select 1")},
-		{Fault: backend.Timeout{Of: "idle-in-transaction", MS: 1000}, Meet: endsIdle("25P03", "begin")},
-		{Fault: backend.Timeout{Of: "transaction", MS: 1000}, Meet: endsIdle("25P04", "begin")},
+		{Fault: backend.Timeout{Of: "idle-session", MS: 300}, Meet: endsIdle("57P05", "select 1")},
+		{Fault: backend.Timeout{Of: "idle-in-transaction", MS: 300}, Meet: endsIdle("25P03", "begin")},
+		{Fault: backend.Timeout{Of: "transaction", MS: 300}, Meet: endsIdle("25P04", "begin")},
 		{Fault: backend.ReadOnly{}, Meet: told("25006", "create table refused (n int)"), After: func(s *stage) {
 			conn := s.Connect()
 			text, err := s.Query(conn, faultstest.Patience, "show default_transaction_read_only")
