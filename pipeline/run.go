@@ -68,7 +68,7 @@ func (c *Conveyor) pass(ctx context.Context, d *dispatch.Dispatcher, passed *Pas
 	passed.Ledger = d.Attempt() + "-pipeline"
 	err = book.Start(ctx, ledger.Row{
 		ID: passed.Ledger, DataRun: c.cfg.Run, Command: RunCommand, Revision: revision(),
-		Counters: ledger.Counters{"scope": c.cfg.Scope, "vintage": passed.Vintage},
+		Counters: ledger.Counters{"scope": c.cfg.Scope, "vintage": passed.Vintage, "backend_pid": d.Session().BackendPID()},
 	})
 	if err != nil {
 		return err

@@ -190,7 +190,8 @@ func (r *rig) assertAtRest() {
 	r.t.Helper()
 	schematest.Eventually(r.t, r.url, `select not exists (
 		select from pg_stat_activity where application_name like 'conveyor/%' and datname = current_database())`)
-	r.ok("check", "--at-rest")
+	checked := r.start("", "check", "--at-rest")
+	assert.Equal(r.t, checked.wait(), 0, checked.stdout.String())
 }
 
 // assertConverged checks the votes against the catalogue's ground truth: each card

@@ -74,7 +74,7 @@ select run_id::text from pilot_run_ledger
 where octet_length(run_id) > 64 or command in ('stage_e_streaming_dispatch', 'run_pipeline') and not starts_with(run_id, data_run_id)`, false},
 		{"one-session-per-batch", 22, "the coordinator's session is the same before and after Stage C", `/* conveyor:check-one-session-per-batch */
 select format('%s: backend %s, then %s', run_id, counters ->> 'backend_pid', counters ->> 'backend_pid_after')
-from pilot_run_ledger where status = 'completed' and counters ? 'backend_pid_after'
+from pilot_run_ledger where status = 'completed' and counters ? 'backend_pid' and counters ? 'backend_pid_after'
   and counters ->> 'backend_pid' is distinct from counters ->> 'backend_pid_after'`, false},
 		{"slots-bounded", 30, "no more dispatches run at a time than there are slots", `/* conveyor:check-slots-bounded */
 with batch as (
