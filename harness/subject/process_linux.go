@@ -13,16 +13,17 @@ import (
 // process is one process of the tree.
 type process struct {
 	pid, ppid int
-	start     uint64 // with the pid, an identity
-	image     uint64 // of the program that was recorded last
-	pidfd     int    // -1 when the kernel gave none: then it is polled
-	root      bool   // waited for by the instance, not here
-	launcher  bool   // still the launcher: its exec to the announced program is no news
-	silent    bool   // the next exec is that one
-	blank     bool   // was met within an exec, its command line not told yet
-	execing   bool   // asked for another program, not seen to have become it
-	exited    bool   // recorded; kept until somebody has reaped it
-	hint      int    // code given to exit_group, -1 if none was seen
+	start     uint64   // with the pid, an identity
+	image     uint64   // of the program that was recorded last
+	pidfd     int      // -1 when the kernel gave none: then it is polled
+	root      bool     // waited for by the instance, not here
+	launcher  bool     // still the launcher: its exec to the announced program is no news
+	announced []string // of the root: the command line that it was started with
+	became    bool     // of the root: it was seen to be that program
+	blank     bool     // was met within an exec, its command line not told yet
+	execing   bool     // asked for another program, not seen to have become it
+	exited    bool     // recorded; kept until somebody has reaped it
+	hint      int      // code given to exit_group, -1 if none was seen
 }
 
 // unknownStatus says that nobody could tell how a process ended.

@@ -82,7 +82,7 @@ func (b bench) startWithInput(t *testing.T, path string, args ...string) (releas
 
 func (b bench) await(t *testing.T, what string, match func(event.Event) bool) event.Event {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	e, err := b.journal.Await(ctx, 0, what, match)
 	assert.NilError(t, err)
@@ -213,6 +213,9 @@ func TestExitCodesOfProcessesThatOthersReap(t *testing.T) {
 			b.await(t, "its start", ofKind(event.ProcessStarted, pid))
 			release()
 			exit := b.await(t, "its exit", ofKind(event.ProcessExited, pid))
+			if exit.Process.Code == nil && b.witness.Certainty() != witness.Exact {
+				continue // before Linux 6.15 the parent may have been quicker to reap it than we to look
+			}
 			assert.Assert(t, exit.Process.Code != nil, "code of pid %d unknown", pid)
 			assert.Equal(t, *exit.Process.Code, code)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"deadwire/harness/event"
+	"deadwire/harness/witness"
 
 	"golang.org/x/sys/unix"
 )
@@ -81,11 +82,12 @@ func (t *tree) plant(pid int, argv []string, launcher bool) {
 	defer t.mu.Unlock()
 	s, _ := readStat(pid)
 	t.root = &process{
-		pid: pid, ppid: t.self, start: s.start, image: s.image, pidfd: openPidfd(pid, s.start),
-		root: true, launcher: launcher, hint: -1,
+		pid: pid, ppid: t.self, start: s.start, pidfd: openPidfd(pid, s.start),
+		root: true, launcher: launcher, announced: argv, hint: -1,
 	}
 	t.processes[pid] = t.root
 	t.announce(t.root, argv)
+	t.checkExec(t.root)
 }
 
 func (t *tree) announce(p *process, argv []string) {
@@ -125,7 +127,7 @@ func (t *tree) Execing(pid int) {
 		return
 	}
 	if p.launcher { // its one exec, to the program that was announced
-		p.launcher, p.silent = false, true
+		p.launcher = false
 	}
 	t.settle(p)
 	p.execing = true
@@ -141,8 +143,8 @@ func (t *tree) launched() {
 	if !p.launcher {
 		return
 	}
-	p.launcher, p.image = false, 0
-	t.settle(p)
+	p.launcher = false
+	t.checkExec(p)
 }
 
 // settle takes down a process's image, if that is not known yet: for a moment
@@ -254,18 +256,23 @@ func (t *tree) discover(pid, climb int) bool {
 }
 
 // checkExec records that a process became another program. Its memory is laid
-// out anew by that; what is in argv could change without an exec.
+// out anew by that; what is in argv could change without an exec. That the root
+// became the program that was announced is no news; that it was no more that one at
+// the first look, is: on a busy machine a shell has become its last command by then.
 func (t *tree) checkExec(p *process) {
 	s, err := readStat(p.pid)
 	if err != nil || s.start != p.start || s.image == 0 || s.image == p.image || p.launcher {
 		return
 	}
 	argv := readArgv(p.pid)
-	if len(argv) == 0 {
+	if len(argv) == 0 || p.root && argv[0] == witness.LauncherName {
 		return
 	}
-	quiet := p.silent || p.image == 0 && !p.blank
-	p.image, p.execing, p.silent, p.blank = s.image, false, false, false
+	quiet := p.image == 0 && !p.blank
+	if p.root {
+		quiet, p.became = !p.became && startedAs(p.announced, argv), true
+	}
+	p.image, p.execing, p.blank = s.image, false, false
 	if quiet {
 		return
 	}
@@ -273,6 +280,17 @@ func (t *tree) checkExec(p *process) {
 		Kind: event.ProcessExeced, PID: p.pid,
 		Process: &event.Process{PPID: s.ppid, Argv: t.hide.argv(argv), StartTicks: p.start},
 	})
+}
+
+// startedAs reports whether argv is the command line of a program that was started as
+// announced: the same, or that of a script's interpreter, which the kernel puts in
+// place of the script's name.
+func startedAs(announced, argv []string) bool {
+	if slices.Equal(announced, argv) {
+		return true
+	}
+	more := len(argv) - len(announced)
+	return more > 0 && len(announced) > 0 && slices.Equal(argv[more+1:], announced[1:])
 }
 
 // forget drops a process of which nothing is left.

@@ -63,7 +63,7 @@ func (l *Launch) redirect(cmd *exec.Cmd) error {
 		Parent:     os.Getpid(),
 	}
 	cmd.Path = "/proc/self/exe" // still ours if the file was replaced meanwhile
-	cmd.Args = []string{"deadwire-launcher"}
+	cmd.Args = []string{LauncherName}
 	cmd.ExtraFiles = append(cmd.ExtraFiles, theirs)
 	cmd.Env = []string{launcherVariable + "=" + strconv.Itoa(2+len(cmd.ExtraFiles))}
 	return nil

@@ -24,6 +24,9 @@ type order struct {
 	Parent     int  `json:"parent"` // the supervisor's pid
 }
 
+// LauncherName is the command line of a process that has not become its target yet.
+const LauncherName = "deadwire-launcher"
+
 // reply is what the launcher answers. The first one carries the listener with
 // it, unless Error says why there is none; a second one comes only if the
 // target could not be executed.
