@@ -136,6 +136,7 @@ func deadwire(t *testing.T, args ...string) (report.Run, string, int) {
 	}
 	text, err := os.ReadFile(file)
 	assert.NilError(t, err, "%s", out)
+	assertContract(t, text)
 	var run report.Run
 	assert.NilError(t, json.Unmarshal(text, &run))
 	return run, string(out), code

@@ -60,8 +60,17 @@ func run(args []string) (code int) {
 	if errors.As(err, &exit) && exit.err == nil {
 		return exit.code
 	}
-	fmt.Fprintln(os.Stderr, "deadwire: "+strings.TrimSpace(err.Error()))
+	fmt.Fprintln(os.Stderr, "deadwire: "+message(err))
 	return exitCode(ctx, err)
+}
+
+// message says an error. When the record of a run could not be kept, everything that
+// failed after it follows from that, so the first of it is all there is to say.
+func message(err error) string {
+	if disk, ok := errors.AsType[*rundir.Error](err); ok {
+		return disk.Error() + ": " + disk.Mend()
+	}
+	return strings.TrimSpace(err.Error())
 }
 
 // interruptible returns a context that ends at the first SIGINT or SIGTERM; the
