@@ -146,7 +146,7 @@ var libraries = map[string][]string{
 // test, besides what the package itself may use.
 var testLibraries = []string{
 	"gotest.tools/v3", "go.uber.org/goleak", "pgregory.net/rapid", "github.com/rogpeppe/go-internal",
-	"github.com/jackc/pgx/v5", "github.com/prometheus/procfs", "golang.org/x/net",
+	"github.com/jackc/pgx/v5", "github.com/prometheus/procfs", "golang.org/x/net", "github.com/santhosh-tekuri/jsonschema/v6",
 	"github.com/chromedp/chromedp", "github.com/chromedp/cdproto",
 }
 

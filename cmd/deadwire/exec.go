@@ -63,7 +63,7 @@ server's address written into it, by redirecting its connects.`,
 	flags := cmd.Flags()
 	flags.SetInterspersed(false)
 	f.register(flags)
-	for _, name := range []string{"format", "junit"} { // the report goes to standard error, as text
+	for _, name := range []string{"format", "junit", "html"} { // the report goes to standard error, as text
 		_ = flags.MarkHidden(name) // fails only for unknown names
 	}
 	flags.StringArrayVar(&f.env, "env", nil, "also set `NAME=TEMPLATE` for the program; {host} {port} {user} {password} {database} {url} and {socket} (the folder of the tap's Unix socket, a host for libpq) are filled in")

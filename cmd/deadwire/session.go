@@ -17,6 +17,7 @@ import (
 	"deadwire/harness/pg/docker"
 	"deadwire/harness/pg/source"
 	"deadwire/harness/report"
+	"deadwire/harness/report/html"
 	"deadwire/harness/report/jsonl"
 	"deadwire/harness/report/junit"
 	"deadwire/harness/report/terminal"
@@ -36,6 +37,7 @@ type common struct {
 	format      string
 	json        string
 	junit       string
+	html        string
 	keep        bool
 	proxyAPI    string
 	asIs        bool // a URL's server is used as it stands; nothing is made in it
@@ -50,6 +52,7 @@ func (f *common) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.format, "format", "list", "list, dots, json or quiet")
 	flags.StringVar(&f.json, "json", "", "also write the result to `FILE` as one JSON object")
 	flags.StringVar(&f.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
+	flags.StringVar(&f.html, "html", "", "also write the result to `FILE` as one HTML page")
 	flags.BoolVar(&f.keep, "keep", false, "keep all older run folders")
 	flags.StringVar(&f.proxyAPI, "proxy-api", "", "`ADDRESS` of Toxiproxy's HTTP interface (default: a free port)")
 }
@@ -186,6 +189,9 @@ func (f *common) reporters() (report.Reporter, error) {
 	}
 	if f.junit != "" {
 		all = append(all, junit.New(f.junit))
+	}
+	if f.html != "" {
+		all = append(all, html.New(f.html))
 	}
 	return report.NewMulti(all...), nil
 }

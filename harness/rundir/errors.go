@@ -38,7 +38,7 @@ func (e *Error) Mend() string {
 	case errors.Is(e.Err, syscall.ENOTDIR), errors.Is(e.Err, syscall.EEXIST):
 		return "something that is not a folder is in the way: move it, or choose another folder with --out"
 	case errors.Is(e.Err, fs.ErrNotExist):
-		return "see which runs exist with: deadwire show --list"
+		return "name a run by its folder, by a part of its name that no other has, or as latest or latest-failed"
 	default:
 		return "choose another folder with --out"
 	}
