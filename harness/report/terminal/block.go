@@ -63,7 +63,7 @@ func note(c report.Case) string {
 		if !ordinary(e) {
 			said := fmt.Sprintf("as expected: %s by %s, %s", report.Title(e), report.ActorOf(e), e.Certainty)
 			if c.Proof != nil {
-				said += "\n" + proof(*c.Proof)
+				said += "\n" + proof(c)
 			}
 			return said
 		}
@@ -91,7 +91,7 @@ func block(run report.Run, c report.Case, style palette, width int) string {
 		say("Error", report.Plain(c.Error))
 	}
 	if c.Proof != nil {
-		say("Proof", proof(*c.Proof))
+		say("Proof", proof(c))
 	}
 	if len(c.Numbers) > 0 {
 		say("Numbers", flow(numbers(c.Numbers), "   ", width-labelColumns))
@@ -214,14 +214,24 @@ func pids(list []int) string {
 	return strings.Trim(fmt.Sprint(list), "[]")
 }
 
-func proof(p report.Proof) string {
+// proof shows both runs side by side: the case as it is, and without the accused act.
+func proof(c report.Case) string {
 	word := "not proven"
-	if p.Proven {
+	if c.Proof.Proven {
 		word = "proven"
 	}
-	text := fmt.Sprintf("%s: without %s the subject %s", word, report.Plain(p.Suppressed), p.Outcome)
-	if p.Error != "" {
-		text += " with " + report.Plain(p.Error)
+	return word + "\nas it is: " + came(c.Outcome, c.Error) +
+		"\nwithout " + report.Plain(c.Proof.Suppressed) + ": " + came(c.Proof.Outcome, c.Proof.Error)
+}
+
+// came says what the subject came to.
+func came(outcome report.Outcome, words string) string {
+	text := "the subject " + string(outcome)
+	if outcome == "" {
+		text = "the subject's outcome is not known"
+	}
+	if words != "" {
+		text += " with " + report.Plain(words)
 	}
 	return text
 }

@@ -33,7 +33,7 @@ func ShowExec(screen Screen, e report.Exec) error {
 			say(reasonWord(c.Verdict), report.Plain(c.Reason))
 		}
 		if c.Proof != nil {
-			say("Proof", proof(*c.Proof))
+			say("Proof", proof(c))
 		}
 	}
 	for _, s := range e.Sharing {
