@@ -9,9 +9,10 @@ import (
 // Guard is a Decide that keeps an inheritor from ending a session: it suppresses
 // Terminate, close_notify and shutdown of a process that did not open the session
 // while the one that did still holds it. A connection that was handed over, its
-// opener having let go, is nobody's but its new owner's and is left alone.
+// opener having let go, is nobody's but its new owner's and is left alone; so is
+// every socket that did not come through a tap.
 func Guard(q Question) Decision {
-	if !endsSession(q.Call) || q.Opener == 0 || q.PID == q.Opener || !slices.Contains(q.Call.Holders, q.Opener) {
+	if q.Session.IsZero() || !endsSession(q.Call) || q.Opener == 0 || q.PID == q.Opener || !slices.Contains(q.Call.Holders, q.Opener) {
 		return Proceed
 	}
 	return Suppress

@@ -45,8 +45,8 @@ func New(destination Destination, pacer Pacer) *Limiter {
 }
 
 // Acquire waits for a place and for the reserved instant. The latch is looked at
-// again at the very end, so that who queued before a lockout does not send after
-// it. On error nothing is held; otherwise release must be called.
+// again after each of the two, so that who queued before a lockout neither reserves
+// nor sends after it. On error nothing is held; otherwise release must be called.
 func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
 	if l.LockedOut() {
 		return nil, ErrLockedOut
@@ -55,15 +55,25 @@ func (l *Limiter) Acquire(ctx context.Context) (release func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	err = l.pace(ctx)
-	if err == nil && l.LockedOut() {
-		err = ErrLockedOut
-	}
-	if err != nil {
+	if err := l.paced(ctx); err != nil {
 		release()
 		return nil, err
 	}
 	return release, nil
+}
+
+// paced waits for the reserved instant, unless the destination has locked us out.
+func (l *Limiter) paced(ctx context.Context) error {
+	if l.LockedOut() {
+		return ErrLockedOut
+	}
+	if err := l.pace(ctx); err != nil {
+		return err
+	}
+	if l.LockedOut() {
+		return ErrLockedOut
+	}
+	return nil
 }
 
 func (l *Limiter) enter(ctx context.Context) (func(), error) {
