@@ -29,14 +29,16 @@ func cutOf(manner string) (tap.Cut, error) {
 	}
 }
 
-func ruleOf(manner string) string {
+// expects returns the endings that a cut in that manner causes. Silence is named
+// by what the session was doing when it began.
+func expects(manner, role string) []faults.Expectation {
 	switch manner {
 	case "rst":
-		return "network.reset"
+		return []faults.Expectation{{Rule: "network.reset", Role: role}}
 	case "blackhole":
-		return "network.blackhole"
+		return []faults.Expectation{{Rule: "network.blackhole", Role: role}, {Rule: "network.silent-drop", Role: role}}
 	default:
-		return "network.closed"
+		return []faults.Expectation{{Rule: "network.closed", Role: role}}
 	}
 }
 
@@ -62,7 +64,7 @@ func (Cut) Available(t faults.Target) error { return t.HasTap() }
 
 // Expects implements faults.Expecter.
 func (f Cut) Expects() []faults.Expectation {
-	return []faults.Expectation{{Rule: ruleOf(f.Manner), Role: f.At.Session}}
+	return expects(f.Manner, f.At.Session)
 }
 
 // Inject implements faults.Fault.
@@ -124,7 +126,7 @@ func (Reset) Available(t faults.Target) error { return t.HasTap() }
 
 // Expects implements faults.Expecter.
 func (f Reset) Expects() []faults.Expectation {
-	return []faults.Expectation{{Rule: ruleOf(f.manner()), Role: f.Session}}
+	return expects(f.manner(), f.Session)
 }
 
 func (f Reset) manner() string {
