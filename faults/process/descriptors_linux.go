@@ -31,10 +31,14 @@ func limitDescriptors(t faults.Target, pid, spare int) (said string, restore fun
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &lower, nil); err != nil {
 		return "", nil, fmt.Errorf("limit the descriptors of pid %d: %w", pid, err)
 	}
+	s := t.Subject()
 	restore = func() error {
+		if !s.Alive(pid) {
+			return nil // its limit is gone with it, and its pid may be another's
+		}
 		err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, &before, nil)
 		if errors.Is(err, unix.ESRCH) {
-			return nil // it is gone, and its limit with it
+			return nil
 		}
 		return err
 	}

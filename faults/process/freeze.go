@@ -112,8 +112,8 @@ func (f Orphan) Inject(ctx context.Context, t faults.Target, rec event.Recorder)
 			continue
 		}
 		left = append(left, pid)
-		if err := stop(ctx, t, pid); err != nil {
-			return heal, err
+		if err := stop(ctx, t, pid); err != nil && t.Subject().Alive(pid) {
+			return heal, err // one that ends by itself just now cannot be left behind
 		}
 	}
 	if len(left) == 0 {

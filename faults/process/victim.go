@@ -70,6 +70,8 @@ func waitStopped(ctx context.Context, pid int) error {
 			return wait.Never(err)
 		case state == "T":
 			return wait.Done()
+		case state == "Z":
+			return wait.Never(subject.ErrNotOurs) // it has ended, and its parent was not told yet
 		default:
 			return wait.NotYet("state %s", state)
 		}
