@@ -10,6 +10,8 @@ import (
 
 	"deadwire/faults"
 	"deadwire/harness/event"
+	"deadwire/harness/pg"
+	"deadwire/harness/wait"
 )
 
 // tooMany is the SQLSTATE of a refusal for want of a slot.
@@ -45,15 +47,16 @@ func (Slots) Expects() []faults.Expectation {
 // session, our own.
 func (f Slots) Inject(ctx context.Context, t faults.Target, rec event.Recorder) (faults.Heal, error) {
 	var taken []*pgx.Conn
-	heal := faults.HealOnce(func(ctx context.Context) error { return give(ctx, taken) })
+	heal := faults.HealOnce(func(ctx context.Context) error { return giveAll(ctx, t, taken) })
 	for len(taken) < slotsMax {
 		conn, err := t.Admin(ctx)
 		var refusal *pgconn.PgError
 		switch {
 		case errors.As(err, &refusal) && refusal.Code == tooMany:
 			free := min(f.Free, len(taken))
-			err := give(ctx, taken[:free])
+			given := taken[:free]
 			taken = taken[free:]
+			err := give(ctx, given, taken)
 			t.Bit(rec, f, event.SessionID{}, 0, fmt.Sprintf("took %d slots, until a session of our own was refused", len(taken)))
 			return heal, err
 		case err != nil:
@@ -64,13 +67,53 @@ func (f Slots) Inject(ctx context.Context, t faults.Target, rec event.Recorder) 
 	return heal, fmt.Errorf("the server has more than %d slots", slotsMax)
 }
 
-// give closes sessions. Close waits for the server's FIN, which comes when the
-// server process has ended and its slot is free.
-func give(ctx context.Context, taken []*pgx.Conn) error {
-	for _, conn := range taken {
-		if err := conn.Close(ctx); ctx.Err() != nil {
-			return err // else the server ended it meanwhile, which is just as free
-		}
+// give closes sessions and waits until the server has ended them, as one of the
+// sessions that are kept sees it: closing one only asks for that.
+func give(ctx context.Context, given, kept []*pgx.Conn) error {
+	pids := closeAll(ctx, given)
+	if len(pids) == 0 || len(kept) == 0 {
+		return nil
 	}
-	return nil
+	return wait.For(ctx, "connection slots to be free", func(ctx context.Context) wait.Answer {
+		return ended(ctx, kept[0], pids)
+	})
+}
+
+// giveAll closes all sessions and waits until the server has ended them. At first
+// it may have no slot even for who asks.
+func giveAll(ctx context.Context, t faults.Target, taken []*pgx.Conn) error {
+	pids := closeAll(ctx, taken)
+	return wait.For(ctx, "connection slots to be free", func(ctx context.Context) wait.Answer {
+		admin, err := t.Admin(ctx)
+		switch {
+		case err != nil && pg.NotReady(err):
+			return wait.NotYet("%v", err)
+		case err != nil:
+			return wait.Never(err)
+		}
+		defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
+		return ended(ctx, admin, pids)
+	})
+}
+
+// closeAll closes sessions and returns the pids of their server processes.
+func closeAll(ctx context.Context, sessions []*pgx.Conn) (pids []int32) {
+	for _, conn := range sessions {
+		pids = append(pids, int32(conn.PgConn().PID()))
+		_ = conn.Close(ctx) // one that the server has ended meanwhile is just as well
+	}
+	return pids
+}
+
+func ended(ctx context.Context, asking *pgx.Conn, pids []int32) wait.Answer {
+	var left int
+	err := asking.QueryRow(ctx, "select count(*) from pg_stat_activity where pid = any($1)", pids).Scan(&left)
+	switch {
+	case err != nil:
+		return wait.Never(err)
+	case left > 0:
+		return wait.NotYet("%d sessions are left", left)
+	default:
+		return wait.Done()
+	}
 }

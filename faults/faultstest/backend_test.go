@@ -58,6 +58,11 @@ func backendPlays() []faultstest.Play {
 			assert.Equal(s.T, sqlstate(err), "53300")
 			answers(s) // who has a slot keeps it
 		}},
+		{Fault: backend.Slots{Free: 1}, OwnServer: true, Meet: func(s *stage) {
+			s.Session() // takes the one that is free
+			_, err := s.Dial(faultstest.Patience)
+			assert.Equal(s.T, sqlstate(err), "53300")
+		}},
 		{Fault: backend.Lock{Table: "locked"}, Before: func(s *stage) {
 			s.Session()
 			_, err := s.Client().Exec(s.Ctx, "create table if not exists locked (n int)")
