@@ -5,12 +5,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 
 	"deadwire/harness/event"
 	"deadwire/harness/proxy"
@@ -51,6 +48,7 @@ type Lane struct {
 	Witness   *witness.Witness
 	SocketDir string // of the front tap, as libpq takes it for a host; "" without one
 
+	root  string // file of the CA by which a tap that terminates TLS can be verified
 	rig   *Rig
 	stops []func(context.Context) error
 }
@@ -94,6 +92,9 @@ func (l *Lane) build(ctx context.Context, cfg LaneConfig) error {
 	}
 	l.Front = front
 	l.onClose(front.Close)
+	if err := l.writeRoot(cfg.Dir); err != nil {
+		return err
+	}
 	l.listen()
 	return nil
 }
@@ -185,40 +186,6 @@ func (l *Lane) listen() {
 }
 
 func (l *Lane) onClose(stop func(context.Context) error) { l.stops = append(l.stops, stop) }
-
-// URL returns the database's address as the subject sees it: through the front
-// tap, with the password in it.
-func (l *Lane) URL() string {
-	a := l.Database.Server().Address()
-	u := url.URL{
-		Scheme: "postgres", Host: l.Front.Addr().String(), Path: "/" + l.Database.Name(),
-		User: url.UserPassword(a.User, a.Password.Reveal()), RawQuery: "sslmode=disable",
-	}
-	return u.String()
-}
-
-// Env returns the environment of a subject: deadwire's own without what could
-// lead past the tap, and the variables of the contract.
-func (l *Lane) Env() []string {
-	var env []string
-	for _, entry := range os.Environ() {
-		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "DEADWIRE_") && !strings.HasPrefix(entry, "DATABASE_URL=") {
-			env = append(env, entry)
-		}
-	}
-	env = append(env, l.Contract()...)
-	return append(env, l.rig.cfg.Env...)
-}
-
-// Contract returns the variables, NAME=VALUE, that lead a subject to the front tap.
-func (l *Lane) Contract() []string {
-	a := l.Database.Server().Address()
-	host, port, _ := net.SplitHostPort(l.Front.Addr().String())
-	return []string{
-		"PGHOST=" + host, "PGPORT=" + port, "PGUSER=" + a.User, "PGPASSWORD=" + a.Password.Reveal(),
-		"PGDATABASE=" + l.Database.Name(), "PGSSLMODE=disable", "DATABASE_URL=" + l.URL(), "DEADWIRE_URL=" + l.URL(),
-	}
-}
 
 // Start runs a subject on the lane. Its environment must come from Env. The
 // instance must be closed before the lane.

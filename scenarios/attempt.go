@@ -19,6 +19,7 @@ import (
 	"deadwire/harness/report"
 	"deadwire/harness/rundir"
 	"deadwire/harness/subject"
+	"deadwire/harness/tap"
 	"deadwire/harness/wait"
 	"deadwire/harness/witness"
 	"deadwire/scenarios/oracle"
@@ -82,7 +83,7 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 	if a.scenario.Witness.Sends == "all" {
 		sends = witness.All
 	}
-	watch := witness.Options{Sends: sends}
+	watch := witness.Options{Sends: sends, TLS: a.scenario.TLS == string(tap.TLSTerminate)}
 	if a.guard {
 		watch.Decide = witness.Guard
 	}
@@ -92,7 +93,7 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 		defer a.images.Close()
 	}
 	a.lane, err = a.runner.Rig.NewLane(ctx, harness.LaneConfig{
-		Name: lane, Database: a.database, Dir: a.dir, Witness: watch,
+		Name: lane, Database: a.database, Dir: a.dir, Witness: watch, TLS: tap.TLSMode(a.scenario.TLS),
 	})
 	if err != nil {
 		return out, fmt.Errorf("%w: %w", ErrEnvironment, err)

@@ -196,7 +196,7 @@ func mistakesOfForm() []mistake {
 		{"no cases", head, "f.yaml:1: the scenario: missing property 'cases'"},
 		{"cases without a case", head + "cases: {}\n", "f.yaml:3: cases: it has 0 entries, at least 1 are needed"},
 		{"unknown top-level field", head + "workloda: {}\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:3: unknown field "workloda" in the scenario (did you mean "workload"?)`},
-		{"two unknown fields: the first one", head + "zz: 1\naa: 2\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:3: unknown field "zz" in the scenario (known: cases, command, limit, name, server, story, subject, witness, workload)`},
+		{"two unknown fields: the first one", head + "zzzzz: 1\naa: 2\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:3: unknown field "zzzzz" in the scenario (known: cases, command, limit, name, server, story, subject, tls, witness, workload)`},
 		{"unknown workload field", head + "workload:\n  cards: 3\n  wokers: 2\ncases: {a: {expect: {outcome: fails}}}\n", `f.yaml:5: unknown field "wokers" in workload (did you mean "workers"?)`},
 		{"unknown field of a case's workload", head + "cases:\n  a:\n    workload: {card: 3}\n    expect: {outcome: fails}\n", `f.yaml:5: unknown field "card" in cases.a.workload (did you mean "cards"?)`},
 		{"unknown case field", head + "cases:\n  a:\n    expect: {outcome: fails}\n    fault: []\n", `f.yaml:6: unknown field "fault" in cases.a (did you mean "faults"?)`},

@@ -16,6 +16,7 @@ type Scenario struct {
 	Subject  string   `json:"subject"`           // "conveyor", when Command is empty
 	Command  []string `json:"command,omitempty"` // any program instead
 	Server   string   `json:"server,omitempty"`  // "shared" (default) or "own"
+	TLS      string   `json:"tls,omitempty"`     // "refuse" (default) or "terminate"
 	Witness  Witness  `json:"witness"`
 	Workload Workload `json:"workload"`
 	Limit    string   `json:"limit,omitempty"` // longest time a run of the subject may take; default 30s

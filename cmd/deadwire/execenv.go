@@ -3,7 +3,6 @@ package main
 import (
 	"net/url"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"deadwire/harness"
@@ -13,11 +12,8 @@ import (
 // environment returns the program's: deadwire's own, with the variables that
 // decide where libpq and its like connect replaced by the contract's, and the
 // user's templates on top.
-func (f *execFlags) environment(lane *harness.Lane, dir string, owned []string) ([]string, error) {
-	contract, err := f.contract(lane, dir)
-	if err != nil {
-		return nil, err
-	}
+func (f *execFlags) environment(lane *harness.Lane, owned []string) ([]string, error) {
+	contract := f.contract(lane)
 	replaced := map[string]bool{"PGHOSTADDR": true, "PGSERVICE": true, "PGSERVICEFILE": true}
 	values := map[string]string{}
 	for _, entry := range contract {
@@ -45,36 +41,19 @@ func (f *execFlags) environment(lane *harness.Lane, dir string, owned []string) 
 	return env, nil
 }
 
-// rootName is the file, in the run's folder, of the certificate by which a program
-// can verify a tap that terminates TLS.
-const rootName = "deadwire-ca.crt"
-
-// contract returns the lane's variables, with what the program may want of TLS: its
-// own PGSSLMODE, and where the tap terminates TLS also the means to verify it.
-func (f *execFlags) contract(lane *harness.Lane, dir string) ([]string, error) {
+// contract returns the lane's variables, with the user's own PGSSLMODE where the
+// tap does not refuse TLS.
+func (f *execFlags) contract(lane *harness.Lane) []string {
 	contract := lane.Contract()
 	mode, set := os.LookupEnv("PGSSLMODE")
-	if f.tls == string(tap.TLSRefuse) {
-		return contract, nil
-	}
-	if root := lane.Front.RootPEM(); root != nil {
-		path, err := filepath.Abs(filepath.Join(dir, rootName))
-		if err != nil {
-			return nil, environment(err)
-		}
-		if err := os.WriteFile(path, root, 0o644); err != nil {
-			return nil, environment(err)
-		}
-		contract = append(contract, "PGSSLROOTCERT="+path)
-		if !set {
-			mode, set = "require", true
-		}
-	}
-	if !set {
-		return contract, nil
+	if !set || f.tls == string(tap.TLSRefuse) {
+		return contract
 	}
 	for i, entry := range contract {
-		contract[i] = strings.Replace(entry, "sslmode=disable", "sslmode="+url.QueryEscape(mode), 1)
+		for _, ours := range []string{"disable", "require"} {
+			entry = strings.Replace(entry, "sslmode="+ours, "sslmode="+url.QueryEscape(mode), 1)
+		}
+		contract[i] = entry
 	}
-	return append(contract, "PGSSLMODE="+mode), nil
+	return append(contract, "PGSSLMODE="+mode)
 }

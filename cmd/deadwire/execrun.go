@@ -176,7 +176,7 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 // copied into the record, unless it shares a file with standard output, where
 // the order of the two would suffer, or is used from a terminal.
 func (e *execution) command(lane *harness.Lane, t trial, dir string) (c subject.Command, done func() error, err error) {
-	env, err := e.flags.environment(lane, dir, []string{e.session.lease.Env()})
+	env, err := e.flags.environment(lane, []string{e.session.lease.Env()})
 	if err != nil {
 		return c, nil, err
 	}

@@ -37,6 +37,7 @@ func Explain(events []event.Event) Report {
 		}
 		report.Findings = append(report.Findings, h.findings(s)...)
 	}
+	report.Findings = append(report.Findings, h.brokenPoolFindings()...)
 	return report
 }
 
@@ -77,12 +78,13 @@ func (h *history) finish(e *Ending) {
 	if p := h.processes[e.Actor.PID]; p != nil {
 		e.Actor.PPID, e.Actor.Argv = p.ppid, p.argv
 	}
+	h.cascades(e)
 	e.Stack = h.stackOf(e.Actor.PID)
 	if rule, ok := Lookup(e.Rule); ok {
 		e.Mend = rule.Mend
 		e.Expected = rule.Ordinary
 	}
-	if p := h.processes[e.Actor.PID]; e.Rule == "process.died" && e.Actor.PID != 0 && (p == nil || p.code == nil || *p.code != 0) {
+	if p := h.processes[e.Actor.PID]; e.Rule == ruleDied && e.Actor.PID != 0 && (p == nil || p.code == nil || *p.code != 0) {
 		e.Expected = false // how it ended needs an explanation of its own
 	}
 	slices.Sort(e.Evidence)

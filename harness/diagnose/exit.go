@@ -35,7 +35,7 @@ func (h *history) byExit(s *session, signs []event.Event, e *Ending) bool {
 		h.exitUnproven(last, e)
 		return true
 	}
-	e.Rule = "process.died"
+	e.Rule = ruleDied
 	e.Message = fmt.Sprintf("the kernel closed it: %s %s", h.name(last.pid), last.sayExit())
 	return true
 }
@@ -55,7 +55,7 @@ func (p *process) struck() bool { return p.signal != "" && p.signal != "SIGPIPE"
 func (h *history) exitUnproven(last *process, e *Ending) {
 	e.Actor = Actor{Kind: Kernel}
 	if last.code != nil && *last.code == 0 {
-		e.Rule, e.Certainty = "process.died", Inferred
+		e.Rule, e.Certainty = ruleDied, Inferred
 		e.Message = fmt.Sprintf("closed without Terminate about when %s %s", h.name(last.pid), last.sayExit())
 		return
 	}

@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"compress/gzip"
 	"encoding/json"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -99,7 +100,7 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 				"tls-pool-initializer.fixed", "tls-fork-both.broken", "daemon.broken", "tls-daemon.broken",
 			},
 		},
-		"fork.shared-tls":         {[]string{"tls-fork-both.broken"}, []string{"tls-fork-both.fixed", "tls-pool-initializer.broken", "fork-both.broken"}},
+		"fork.shared-tls":         {[]string{"tls-fork-both.broken", "python-fork-tls.broken"}, []string{"tls-fork-both.fixed", "tls-pool-initializer.broken", "fork-both.broken"}},
 		"fork.shared-query":       {[]string{"shared-query.broken"}, []string{"shared-query.fixed", "inherited-terminate.broken"}},
 		"fork.held-by-descendant": {[]string{"held-by-worker.broken"}, []string{"held-by-worker.fixed", "compute-crash.killed"}},
 		"backend.admin-terminate": {[]string{"admin-terminate.idle", "admin-terminate.in-query", "restart-fast.restarted"}, []string{"crash-restart.backend-killed"}},
@@ -108,6 +109,7 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"network.reset":           {[]string{"connection-dropped.rst-at-persist"}, []string{"connection-dropped.fin-at-persist"}},
 		"network.blackhole":       {[]string{"connection-dropped.blackhole-at-persist", "link-down.swallowed"}, []string{"slow-network.delayed", "link-down.closed"}},
 		"txn.ambiguous-commit":    {[]string{"stalled-commit.too-long", "stalled-commit.answered-late", "connection-dropped.fin-at-commit", "connection-dropped.fin-at-commit-answer"}, []string{"connection-dropped.fin-at-persist", "fault-free"}},
+		"process.broken-pool":     {[]string{"python-broken-pool.broken", "built:broken pool", "built:broken pool, reported out of order"}, []string{"built:workers killed one by one", "built:pool ended with its parent", "compute-crash.killed"}},
 		"process.died":            {[]string{"compute-crash.killed", "held-by-worker.fixed"}, []string{"inherited-terminate.broken-by-shutdown", "fault-free"}},
 		"close.ordinary":          {[]string{"fault-free", "inherited-terminate.fixed"}, nil},
 		"unknown":                 {[]string{"built:fin without exit"}, []string{"fault-free", "inherited-terminate.broken", "held-by-worker.broken"}},
@@ -150,7 +152,9 @@ func TestEveryRuleHasAnExampleAndANearMiss(t *testing.T) {
 func named(tb testing.TB, name string) []event.Event {
 	tb.Helper()
 	if built, ok := strings.CutPrefix(name, "built:"); ok {
-		make, known := builtJournals()[built]
+		all := builtJournals()
+		maps.Copy(all, poolJournals())
+		make, known := all[built]
 		assert.Assert(tb, known, "no journal %q is built", built)
 		return make()
 	}

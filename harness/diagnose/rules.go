@@ -6,6 +6,9 @@ import "slices"
 // says what evidence is missing.
 const RuleUnknown = "unknown"
 
+// ruleDied is the rule of a session that the kernel closed for a process.
+const ruleDied = "process.died"
+
 // Rule is one entry of the catalogue: what a diagnosis with this id means.
 type Rule struct {
 	ID       string
@@ -39,7 +42,7 @@ func Lookup(id string) (Rule, bool) {
 }
 
 func catalogue() []Rule {
-	return slices.Concat(forkRules(), serverRules(), networkRules(), ordinaryRules(), []Rule{silentDrop(), clientGone(), serverRefused()})
+	return slices.Concat(forkRules(), processRules(), serverRules(), networkRules(), ordinaryRules(), []Rule{silentDrop(), clientGone(), serverRefused()})
 }
 
 // forkRules: sessions in more than one process.
@@ -75,6 +78,19 @@ func forkRules() []Rule {
 			Sentence: "The opener closed the session while a process that had inherited it went on using it.",
 			Tells:    "Terminate by the connecting pid, and later requests on the same socket by another.",
 			Mend:     "Connect after daemonising or forking, in the process that will use the session.",
+		},
+	}
+}
+
+// processRules: what looks like a matter of sessions and is one of processes.
+func processRules() []Rule {
+	return []Rule{
+		{
+			ID: ruleBrokenPool, Family: "N2",
+			Sentence: "A worker of a process pool was killed, and the pool's parent ended all the others: every session of theirs closed, and none was at fault.",
+			Tells:    "One child dies of a signal, its siblings die of SIGTERM right after it, and their parent lives on. The wire is clean.",
+			Mend: "Find out what killed the first worker. Python: ProcessPoolExecutor raises BrokenProcessPool and is of no further use: make a new one and submit again what " +
+				"had no result, or run what may crash in a process of its own.",
 		},
 	}
 }

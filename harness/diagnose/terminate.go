@@ -20,8 +20,11 @@ func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 	}
 	e.Side = SideSubject
 	call := s.call(event.CallSend, typeTerminate, sign)
+	if call == nil { // the tap could read what the witness could not
+		call = s.loneRecord(sign)
+	}
 	if call == nil {
-		call = s.goodbye(sign) // the tap could read what the witness could not
+		call = s.goodbye(sign)
 	}
 	if call != nil {
 		h.terminateSeen(s, call, e)
@@ -140,7 +143,8 @@ func (h *history) terminateByHolders(s *session, sign event.Event, e *Ending) {
 		if opener != 0 {
 			e.Message += fmt.Sprintf("; nobody but its opener, pid %d, was seen to hold it", opener)
 		}
-	case s.closedAfter(sign):
+	// Where the tap ends TLS, what looks like FIN may be a close_notify, which closes no socket.
+	case s.closedAfter(sign) && (!s.secured() || s.encrypted()):
 		e.Rule = "close.ordinary"
 		e.Message = "Terminate, and the socket was closed with it: whoever sent it was the last holder"
 	case opener != 0 && s.heldOn(opener, sign):

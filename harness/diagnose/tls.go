@@ -123,6 +123,32 @@ func (s *session) goodbye(sign event.Event) *event.Event {
 	return found
 }
 
+// loneRecord returns the send of a Terminate that the tap could read: the record of
+// its length that was begun after the tap had read what came before it, if only one
+// process sent such a one. A call is recorded before it is carried out, so one that
+// was recorded after the sign is none.
+func (s *session) loneRecord(sign event.Event) *event.Event {
+	var since time.Duration
+	for _, m := range s.front.messages {
+		if m.Seq < sign.Seq && m.Message.From == event.Frontend && m.Message.Type != typeTerminate {
+			since = max(since, m.At)
+		}
+	}
+	var lone *event.Event
+	for i := range s.front.calls {
+		c := &s.front.calls[i]
+		sent := c.Call.Name == event.CallSend && !c.Call.Blocked && c.Call.Type == typeTLSRecord && slices.Contains(goodbyeBytes, c.Call.Bytes)
+		if !sent || c.Seq > sign.Seq || c.At < since {
+			continue
+		}
+		if lone != nil && lone.PID != c.PID {
+			return nil
+		}
+		lone = c
+	}
+	return lone
+}
+
 // notifies reports whether a send is a close_notify.
 func notifies(c *event.Call) bool {
 	return c.Type == typeTLSAlert || c.Type == typeTLSRecord && slices.Contains(notifyBytes, c.Bytes)
