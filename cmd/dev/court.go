@@ -51,6 +51,8 @@ func shapes() []shape {
 		{name: "glued", rule: inherited, plain: true, languages: python},
 		{name: "pieces", rule: inherited, plain: true, languages: python},
 		{name: "vector", rule: inherited, plain: true, languages: python},
+		{name: "duplicate", rule: inherited, plain: true, languages: python},
+		{name: "several", rule: inherited, plain: true, languages: python},
 		{name: "passed", rule: inherited, plain: true, languages: python},
 		{name: "shared", rule: "fork.shared", languages: every},
 		{name: "opener-left", rule: "fork.opener-left", languages: python},

@@ -253,7 +253,7 @@ func (h *history) byBadRecord(s *session, signs []event.Event, e *Ending) bool {
 		}
 	}
 	for _, log := range h.logs {
-		if said == "" && isBadRecord(log.Log.Text) && near(log.At, signs[0].At, crashWindow) {
+		if said == "" && isBadRecord(log.Log.Text) && near(log.At, signs[0].At, crashWindow) && s.serverHungUpFirst(signs) {
 			said, e.Side = "PostgreSQL's log: "+log.Log.Text, SideServer
 			e.Evidence = append(e.Evidence, log.Seq)
 		}
@@ -264,6 +264,22 @@ func (h *history) byBadRecord(s *session, signs []event.Event, e *Ending) bool {
 	e.Rule, e.Certainty, e.State, e.Actor = "fork.shared-tls", Inferred, "", Actor{Kind: Unknown}
 	e.Message = fmt.Sprintf("a record did not authenticate («%s»): more than one process had encrypted with the same keys", clip(said)) + candidates(s.opener(), others)
 	return true
+}
+
+// serverHungUpFirst reports whether the server sent an alert or closed before the
+// subject did. Only then can its log speak of this session: of one that the tap
+// could not read, the server process is not known.
+func (s *session) serverHungUpFirst(signs []event.Event) bool {
+	at := s.serverAlert()
+	for _, sign := range signs {
+		if sign.Closing.From == event.Frontend && sign.At < at {
+			return false
+		}
+		if sign.Closing.From == event.Backend {
+			return true
+		}
+	}
+	return at != far
 }
 
 // secured reports whether TLS was spoken on the session.

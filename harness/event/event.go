@@ -110,7 +110,7 @@ type CallName string
 // The calls that can open, use or end a session, or a process.
 const (
 	CallConnect  CallName = "connect"
-	CallSend     CallName = "send" // send, sendto, sendmsg, write, writev
+	CallSend     CallName = "send" // send, sendto, sendmsg, sendmmsg, write, writev
 	CallShutdown CallName = "shutdown"
 	CallExec     CallName = "exec"
 	CallExit     CallName = "exit"

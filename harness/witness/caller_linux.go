@@ -20,6 +20,7 @@ func newCallTable() callTable {
 		int32(n.write):     (*caller).sendto, // same first three arguments
 		int32(n.writev):    (*caller).writev,
 		int32(n.sendmsg):   (*caller).sendmsg,
+		int32(n.sendmmsg):  (*caller).sendmmsg,
 		int32(n.connect):   (*caller).connect,
 		int32(n.shutdown):  (*caller).shutdown,
 		int32(n.execve):    (*caller).exec,

@@ -54,7 +54,7 @@ const (
 // numbers are the system calls that a filter knows, on one architecture.
 type numbers struct {
 	arch                                           uint32
-	sendto, write, writev, sendmsg                 uint32
+	sendto, write, writev, sendmsg, sendmmsg       uint32
 	connect, shutdown, execve, execveat, exitGroup uint32
 }
 
@@ -63,12 +63,12 @@ func numbersOf(goarch string) (numbers, bool) {
 	switch goarch {
 	case "amd64":
 		return numbers{
-			arch: 0xc000003e, sendto: 44, write: 1, writev: 20, sendmsg: 46,
+			arch: 0xc000003e, sendto: 44, write: 1, writev: 20, sendmsg: 46, sendmmsg: 307,
 			connect: 42, shutdown: 48, execve: 59, execveat: 322, exitGroup: 231,
 		}, true
 	case "arm64":
 		return numbers{
-			arch: 0xc00000b7, sendto: 206, write: 64, writev: 66, sendmsg: 211,
+			arch: 0xc00000b7, sendto: 206, write: 64, writev: 66, sendmsg: 211, sendmmsg: 269,
 			connect: 203, shutdown: 210, execve: 221, execveat: 281, exitGroup: 94,
 		}, true
 	default:
@@ -86,7 +86,7 @@ func filter(n numbers, want choice) []bpf.Instruction {
 		bpf.RetConstant{Val: retAllow},
 		bpf.LoadAbsolute{Off: offsetNumber, Size: 4},
 	}
-	always := []uint32{n.sendmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup}
+	always := []uint32{n.sendmsg, n.sendmmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup}
 	if want.ring {
 		program = append(program, onCall(ioUringSetup, []bpf.Instruction{bpf.RetConstant{Val: retErrno | enosys}})...)
 	}

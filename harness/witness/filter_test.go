@@ -52,6 +52,7 @@ func filterCases(n numbers) []filterCase {
 		{name: "long vector when all are wanted", number: n.writev, third: 3, sends: All, stops: true},
 		{name: "any write when all are wanted", number: n.write, third: 4096, sends: All, stops: true},
 		{name: "sendmsg", number: n.sendmsg, third: 77, stops: true},
+		{name: "several messages", number: n.sendmmsg, third: 2, stops: true},
 		{name: "connect", number: n.connect, third: 16, stops: true},
 		{name: "shutdown", number: n.shutdown, stops: true},
 		{name: "execve", number: n.execve, stops: true},

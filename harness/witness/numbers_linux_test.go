@@ -12,9 +12,9 @@ func TestNumbersAreThoseOfThisKernel(t *testing.T) {
 	t.Parallel()
 	n, _ := numbersOf(runtime.GOARCH)
 	assert.DeepEqual(t,
-		[]uint32{n.sendto, n.write, n.writev, n.sendmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup},
+		[]uint32{n.sendto, n.write, n.writev, n.sendmsg, n.sendmmsg, n.connect, n.shutdown, n.execve, n.execveat, n.exitGroup},
 		[]uint32{
-			unix.SYS_SENDTO, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDMSG, unix.SYS_CONNECT,
+			unix.SYS_SENDTO, unix.SYS_WRITE, unix.SYS_WRITEV, unix.SYS_SENDMSG, unix.SYS_SENDMMSG, unix.SYS_CONNECT,
 			unix.SYS_SHUTDOWN, unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_EXIT_GROUP,
 		})
 }

@@ -21,6 +21,7 @@ const (
 const (
 	msghdrVectors = 16
 	msghdrBytes   = 32 // as far as it is of interest
+	mmsghdrBytes  = 64 // of a struct mmsghdr, which begins with one
 )
 
 // part is one piece of a send, in the caller's memory.
@@ -39,17 +40,37 @@ func (c *caller) writev() (int64, bool) {
 }
 
 func (c *caller) sendmsg() (int64, bool) {
-	var header [msghdrBytes]byte
-	if c.read(c.Args[1], header[:]) != nil {
-		return 0, false
-	}
-	parts, err := c.parts(
-		binary.NativeEndian.Uint64(header[msghdrVectors:]),
-		binary.NativeEndian.Uint64(header[msghdrVectors+8:]))
+	parts, err := c.message(c.Args[1])
 	if err != nil {
 		return 0, false
 	}
 	return c.send(parts)
+}
+
+// sendmmsg takes its messages as one send, since they follow each other on a
+// stream. It answers with their number, as the call does.
+func (c *caller) sendmmsg() (int64, bool) {
+	var all []part
+	for i := range min(c.Args[2], vectorsRead) {
+		parts, err := c.message(c.Args[1] + i*mmsghdrBytes)
+		if err != nil {
+			return 0, false
+		}
+		all = append(all, parts...)
+	}
+	_, suppressed := c.send(all)
+	return int64(c.Args[2]), suppressed
+}
+
+// message returns the parts of a struct msghdr in the caller's memory.
+func (c *caller) message(address uint64) ([]part, error) {
+	var header [msghdrBytes]byte
+	if err := c.read(address, header[:]); err != nil {
+		return nil, err
+	}
+	return c.parts(
+		binary.NativeEndian.Uint64(header[msghdrVectors:]),
+		binary.NativeEndian.Uint64(header[msghdrVectors+8:]))
 }
 
 func (c *caller) parts(address, count uint64) ([]part, error) {

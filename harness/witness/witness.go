@@ -12,7 +12,7 @@ import (
 // SendFilter says which sends of the subject are stopped at and looked at.
 type SendFilter int
 
-// The filters. A send is any of sendto (and so send), write, writev, sendmsg.
+// The filters. A send is any of sendto (and so send), write, writev, sendmsg, sendmmsg.
 const (
 	// Endings looks only at sends that can carry a Terminate message: of its
 	// length, glued behind a Sync, or in a short vector. The cost is below the

@@ -1,5 +1,6 @@
 # One trial: argv is shape, pause before the act, pause after it, in microseconds.
 # It confesses on standard output: "opener PID", "actor PID".
+import ctypes
 import os
 import socket
 import sys
@@ -59,6 +60,29 @@ def raw(*pieces):
     return lambda: [os.write(connection.fileno(), piece) for piece in pieces]
 
 
+def duplicate():
+    """Writes by another number of the same socket."""
+    os.write(os.dup2(connection.fileno(), 200), X)
+
+
+class Part(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_char_p), ("length", ctypes.c_size_t)]
+
+
+class Message(ctypes.Structure):
+    """struct mmsghdr of 64-bit Linux."""
+    _fields_ = [("name", ctypes.c_void_p), ("name_length", ctypes.c_uint), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
+                ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t), ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
+
+
+def several():
+    """Sends two messages of a datagram socket's kind by one call: they follow each other."""
+    parts = [Part(S, 5), Part(X, 5)]
+    messages = (Message * 2)(*[Message(parts=ctypes.pointer(part), count=1) for part in parts])
+    if ctypes.CDLL(None).sendmmsg(connection.fileno(), messages, 2, 0) != 2:
+        sys.exit("sendmmsg failed")
+
+
 def passed(pair):
     """Receives the descriptor by a socket, as pools of processes do."""
     _, fds, _, _ = socket.recv_fds(pair, 16, 1)
@@ -81,6 +105,10 @@ elif SHAPE == "pieces":
     descend(1, guilty(raw(X[:2], X[2:])))
 elif SHAPE == "vector":
     descend(1, guilty(lambda: os.writev(connection.fileno(), [X[:1], X[1:4], X[4:]])))
+elif SHAPE == "duplicate":
+    descend(1, guilty(duplicate))
+elif SHAPE == "several":
+    descend(1, guilty(several))
 elif SHAPE == "shutdown":
     descend(1, guilty(lambda: socket.socket(fileno=os.dup(connection.fileno())).shutdown(socket.SHUT_RDWR)))
 elif SHAPE == "one-of-many":
