@@ -1,7 +1,6 @@
 package pg
 
 import (
-	"os"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -17,7 +16,7 @@ func TestATMPDIRThatIsSetComesFirst(t *testing.T) {
 }
 
 func TestMemoryIsUsedOnlyWhereThereIsPlenty(t *testing.T) {
-	assert.NilError(t, os.Unsetenv("TMPDIR"))
+	t.Setenv("TMPDIR", "")
 	assert.Assert(t, !plenty(t.TempDir()+"/absent", 1))
 	assert.Assert(t, !plenty(memoryDir, 1<<60))
 	assert.Equal(t, TempDirs()[0] == memoryDir, plenty(memoryDir, memoryMin))
