@@ -7,17 +7,18 @@ package schema
 const votable = `c.printing_tag_status = 'unresolved' and c.canonical_card_id is null and c.card_type = 'CARD'
   and not c.dpi between 1 and 99 and not c.tags && array['custom-art', 'non-english']`
 
-// Done, as in the specification: some row's version map contains the current one.
-const extracted = `exists (select from image_evidence e
-  where e.card_id = c.id and e.content_hash = c.content_phash and e.extractor_versions @> $3)`
+// Done, as in the specification: some row's version map contains the current one. It
+// asks card by card: an "exists" could be planned as one hash of the whole table.
+const extracted = `(select true from image_evidence e
+  where e.card_id = c.id and e.content_hash = c.content_phash and e.extractor_versions @> $3 limit 1) is not null`
 
 // judged is the rest of both: what there is to do on each card of the chunk.
 const judged = `), judged as materialized (
   select c.*, ` + extracted + ` as extracted,
-    exists (select from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4)
-      or exists (select from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
-        and l.skip_reason <> 'no-evidence') as decided,
-    exists (select from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored,
+    (select true from card_printing_tag v where v.card_id = c.id and v.anonymous_id = $4 limit 1) is not null
+      or (select true from card_scan_log l where l.card_id = c.id and l.anonymous_id = $4
+        and l.skip_reason <> 'no-evidence' limit 1) is not null as decided,
+    (select true from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash limit 1) is not null as stored,
     (select max(e.updated_at) from image_evidence e where e.card_id = c.id and e.content_hash = c.content_phash) as stored_at,
     ` + votable + ` as votable, coalesce(a.attempts >= $5, false) as poison, a.parked_at
   from chunk c left join stage_c_attempt a on a.card_id = c.id and a.content_hash = c.content_phash
