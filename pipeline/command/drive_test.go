@@ -165,7 +165,7 @@ func TestMemoryBarTripsBeforeABatch(t *testing.T) {
 	r.assertConverged()
 }
 
-func TestMetricsCountWhatTheLedgerSays(t *testing.T) {
+func TestMetricsAreServedWhileAStreamRuns(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	release := r.held()

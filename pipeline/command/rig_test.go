@@ -94,7 +94,7 @@ func (p *process) wait() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		p.t.Fatalf("conveyor hangs; stderr:\n%s", p.stderr.String())
 	}
 	return p.cmd.ProcessState.ExitCode()

@@ -27,7 +27,7 @@ import (
 
 const (
 	// readyMax bounds the start of the server and each wait for it.
-	readyMax = 30 * time.Second
+	readyMax = 2 * time.Minute
 	template = "conveyor_template"
 	// portEnv tells the package's tests where TestMain's cluster listens.
 	portEnv = "CONVEYOR_TEST_PGPORT"
