@@ -19,11 +19,14 @@ type running struct{ err chan error }
 func busy(s *stage) {
 	conn := s.Connect()
 	r := running{err: make(chan error, 1)}
-	s.Kept = conn
+	ctx, cancel := context.WithCancel(s.Ctx)
+	done := make(chan struct{})
 	go func() {
-		_, err := conn.Exec(context.WithoutCancel(s.Ctx), "select pg_sleep(300)")
+		defer close(done)
+		_, err := conn.Exec(ctx, "select pg_sleep(300)")
 		r.err <- err
 	}()
+	s.T.Cleanup(func() { cancel(); <-done }) // before the session is closed: one goroutine at a time uses it
 	s.Kept = r
 	s.Until("the statement to run", func() bool {
 		admin, err := s.Target.Admin(s.Ctx)
