@@ -23,9 +23,6 @@ func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 	if call == nil { // the tap could read what the witness could not
 		call = s.loneRecord(sign)
 	}
-	if call == nil {
-		call = s.goodbye(sign)
-	}
 	if call != nil {
 		h.terminateSeen(s, call, e)
 		return true

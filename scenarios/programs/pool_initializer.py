@@ -32,11 +32,11 @@ def work(number):
         mine.close()
 
 
-def main(mode):
+def main(mode, workers=2):
     global connection
     connection = psycopg2.connect(os.environ["DATABASE_URL"], application_name="pool/main")
     context = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(2, mp_context=context, initializer=forget_or_close, initargs=(mode,)) as pool:
+    with ProcessPoolExecutor(int(workers), mp_context=context, initializer=forget_or_close, initargs=(mode,)) as pool:
         doubled = list(pool.map(work, range(4)))
     with connection.cursor() as cursor:
         cursor.execute("select sum(x) from unnest(%s) as x", (doubled,))
@@ -45,4 +45,4 @@ def main(mode):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
