@@ -72,8 +72,10 @@ type result struct {
 	snapshot oracle.Snapshot
 	broken   []diagnose.Finding // promises
 	exact    bool               // the exact witness was at work
-	faults   []injection
+	faults   []faultFact
 	limit    time.Duration
+	workers  int   // how many the subject was given; 0 for a program that is not conveyor
+	left     []int // pids that lived on after its end
 }
 
 // do runs the subject from start to end and collects the facts. An error says
@@ -247,17 +249,15 @@ func (a *attempt) collect(ctx context.Context, out result, left []int) (result, 
 		return out, err
 	}
 	out.events = a.lane.Journal.Events()
-	out.report = diagnose.Explain(out.events)
 	out.exact = a.lane.Witness.Certainty() == witness.Exact
-	out.faults, out.limit = a.injected, a.scenario.limit()
-	in := oracle.Input{
-		Snapshot: out.snapshot, Earlier: a.earlier, Events: out.events, Report: out.report,
-		Completed: out.outcome == outcomeCompletes, Killed: out.outcome == outcomeKilled, ProcessesLeft: left,
+	for _, i := range a.injected {
+		out.faults = append(out.faults, i.fact())
 	}
+	out.limit, out.left = a.scenario.limit(), left
 	if len(a.scenario.Command) == 0 {
-		in.Workers = a.scenario.Workload.Workers
+		out.workers = a.scenario.Workload.Workers
 	}
-	out.broken = oracle.Judge(in)
+	out.explain(a.earlier)
 	return out, nil
 }
 
@@ -278,7 +278,7 @@ func (a *attempt) snapshot(ctx context.Context) (s oracle.Snapshot, err error) {
 // keep writes the snapshot beside the journal, so that the run can be judged
 // again without its database.
 func (a *attempt) keep(out result) error {
-	if err := rundir.WriteJSON(filepath.Join(a.dir, "snapshot.json"), out.snapshot); err != nil {
+	if err := rundir.WriteJSON(filepath.Join(a.dir, snapshotName), out.snapshot); err != nil {
 		return fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
 	return nil
@@ -332,7 +332,7 @@ func (r result) fill(out *report.Case) {
 	out.Findings = append(out.Findings, r.broken...)
 	for _, f := range r.faults {
 		if f.bit(r.events) {
-			out.Faults = append(out.Faults, f.step.Fault.Name())
+			out.Faults = append(out.Faults, f.Name)
 		}
 	}
 }

@@ -44,22 +44,6 @@ type injectionState struct {
 	remove func()        // of the rule that watches for the trigger's message
 }
 
-// bit reports whether the fault was seen to act.
-func (i injection) bit(events []event.Event) bool {
-	return slices.ContainsFunc(events, func(e event.Event) bool { return e.Kind == event.FaultBit && e.Fault.ID == i.target.ID })
-}
-
-// bitten returns the processes on which the fault was seen to act.
-func (i injection) bitten(events []event.Event) []int {
-	var pids []int
-	for _, e := range events {
-		if e.Kind == event.FaultBit && e.Fault.ID == i.target.ID && e.PID != 0 {
-			pids = append(pids, e.PID)
-		}
-	}
-	return pids
-}
-
 // early reports whether the fault is injected before the subject starts.
 func (f FaultStep) early() bool {
 	armer, ok := f.Fault.(faults.Armer)

@@ -85,7 +85,7 @@ func (j *judgement) endings(e Expect, r result) {
 func (j *judgement) senders(r result) {
 	var confessed []int
 	for _, i := range r.faults {
-		if i.step.Fault.Name() == "fork" {
+		if i.Name == "fork" {
 			confessed = append(confessed, i.bitten(r.events)...)
 		}
 	}
@@ -211,15 +211,32 @@ func (j *judgement) power(r result) {
 			continue
 		}
 		why := "it was injected, but nothing shows that it acted"
-		i.state.mu.Lock()
-		if i.state.err != nil {
-			why = i.state.err.Error()
+		if i.Err != "" {
+			why = i.Err
 		}
-		i.state.mu.Unlock()
-		j.missing = append(j.missing, fmt.Sprintf("fault %s did not bite: %s; %s", i.step.Fault.Name(), why, seen(r.events)))
+		j.missing = append(j.missing, fmt.Sprintf("fault %s did not bite: %s; %s", i.Name, why, seen(r.events)))
 	}
 	if slices.ContainsFunc(r.events, func(e event.Event) bool { return e.Kind == event.JournalFull }) {
 		j.missing = append(j.missing, "the journal was full: events are missing")
+	}
+}
+
+// compare notes where the tables differ from those of the fault-free run.
+func (j *judgement) compare(got, want oracle.Snapshot) {
+	for _, f := range oracle.Converged(got, want) {
+		j.problems = append(j.problems, f.Message)
+		j.unexpected = append(j.unexpected, f)
+	}
+}
+
+// resumed takes in the judgement of the attempt that went on with the work.
+func (j *judgement) resumed(again judgement, after result, out *report.Case) {
+	out.Findings = append(out.Findings, again.unexpected...)
+	if len(again.problems) > 0 {
+		out.Error = after.lastWords()
+	}
+	for _, p := range again.problems {
+		j.problems = append(j.problems, "resume: "+p)
 	}
 }
 

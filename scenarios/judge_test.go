@@ -26,8 +26,8 @@ const (
 )
 
 // injected returns a fault as an attempt holds it; err is why injecting it failed.
-func injected(id string, f faults.Fault, err error) injection {
-	return injection{step: FaultStep{Fault: f}, target: faults.Target{ID: id}, state: &injectionState{err: err}}
+func injected(id string, f faults.Fault, err error) faultFact {
+	return injection{step: FaultStep{Fault: f}, target: faults.Target{ID: id}, state: &injectionState{err: err}}.fact()
 }
 
 // facts are those of a run in which worker 31 sent Terminate over its
@@ -51,7 +51,7 @@ func facts() result {
 		}},
 		snapshot: oracle.Snapshot{Ledger: []oracle.Entry{{RunID: "r1", Status: "failed"}, {RunID: "r0", Status: "completed"}}},
 		broken:   []diagnose.Finding{{Invariant: "coordinator-session-kept", Message: "the coordinator's session ended"}},
-		faults:   []injection{injected("f1", fork.Fork{Do: "terminate"}, nil)},
+		faults:   []faultFact{injected("f1", fork.Fork{Do: "terminate"}, nil)},
 	}
 }
 

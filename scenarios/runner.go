@@ -42,6 +42,7 @@ type Runner struct {
 type reference struct {
 	once     sync.Once
 	snapshot oracle.Snapshot
+	dir      string // relative to the run's
 	err      error
 }
 
@@ -115,9 +116,9 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 	if err != nil {
 		return err
 	}
-	judged := judge(c.Expect, result)
+	judged, err := r.judged(ctx, s, c.Expect, result, dir)
 	result.fill(out)
-	if err := r.converges(ctx, s, c.Expect, result, &judged); err != nil {
+	if err != nil {
 		return err
 	}
 	if c.Resume != nil {
@@ -136,7 +137,7 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 
 // resume runs the subject again, without faults, over what the first run left.
 func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Database, dir string, before result, judged *judgement, out *report.Case) error {
-	dir = filepath.Join(dir, "resume")
+	dir = filepath.Join(dir, resumeName)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
@@ -145,42 +146,44 @@ func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Dat
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
-	again := judge(c.Resume.Expect, after)
-	if err := r.converges(ctx, s, c.Resume.Expect, after, &again); err != nil {
+	again, err := r.judged(ctx, s, c.Resume.Expect, after, dir)
+	if err != nil {
 		return err
 	}
-	out.Findings = append(out.Findings, again.unexpected...)
-	if len(again.problems) > 0 {
-		out.Error = after.lastWords()
-	}
-	for _, p := range again.problems {
-		judged.problems = append(judged.problems, "resume: "+p)
-	}
+	judged.resumed(again, after, out)
 	return nil
 }
 
-// converges compares with the fault-free run of the same workload.
-func (r *Runner) converges(ctx context.Context, s Scenario, e Expect, got result, j *judgement) error {
+// judged judges an attempt and keeps what it was judged on beside its journal.
+func (r *Runner) judged(ctx context.Context, s Scenario, e Expect, got result, dir string) (judgement, error) {
+	j := judge(e, got)
+	reference, err := r.converges(ctx, s, e, got, &j)
+	if err != nil {
+		return j, err
+	}
+	return j, keepFacts(dir, e, got, reference)
+}
+
+// converges compares with the fault-free run of the same workload, and returns the
+// folder of that one, relative to the run's; it is empty when nothing was compared.
+func (r *Runner) converges(ctx context.Context, s Scenario, e Expect, got result, j *judgement) (string, error) {
 	if !e.Converges || len(j.problems) > 0 {
-		return nil // a comparison could not make it worse
+		return "", nil // a comparison could not make it worse
 	}
 	want, err := r.reference(ctx, s)
 	var wrong *referenceError
 	if errors.As(err, &wrong) {
 		j.problems = append(j.problems, wrong.Error())
-		return nil
+		return "", nil
 	}
 	if err != nil {
-		return fmt.Errorf("fault-free run: %w", err)
+		return "", fmt.Errorf("fault-free run: %w", err)
 	}
-	for _, f := range oracle.Converged(got.snapshot, want) {
-		j.problems = append(j.problems, f.Message)
-		j.unexpected = append(j.unexpected, f)
-	}
-	return nil
+	j.compare(got.snapshot, want.snapshot)
+	return want.dir, nil
 }
 
-func (r *Runner) reference(ctx context.Context, s Scenario) (oracle.Snapshot, error) {
+func (r *Runner) reference(ctx context.Context, s Scenario) (*reference, error) {
 	key := r.catalogue(s).String()
 	r.mu.Lock()
 	if r.references == nil {
@@ -192,30 +195,33 @@ func (r *Runner) reference(ctx context.Context, s Scenario) (oracle.Snapshot, er
 		r.references[key] = ref
 	}
 	r.mu.Unlock()
-	ref.once.Do(func() { ref.snapshot, ref.err = r.faultFree(ctx, s) })
-	return ref.snapshot, ref.err
+	ref.once.Do(func() { ref.snapshot, ref.dir, ref.err = r.faultFree(ctx, s) })
+	return ref, ref.err
 }
 
-func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Snapshot, err error) {
+func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Snapshot, rel string, err error) {
 	dir, err := r.Dir.Case("fault-free", r.catalogue(s).String())
 	if err != nil {
-		return snapshot, err
+		return snapshot, "", err
+	}
+	if rel, err = filepath.Rel(r.Dir.Path(), dir); err != nil {
+		return snapshot, "", err
 	}
 	s.Server, s.Witness = "", Witness{}
 	db, err := r.database(ctx, s)
 	if err != nil {
-		return snapshot, err
+		return snapshot, rel, err
 	}
 	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
 	a := attempt{runner: r, scenario: s, database: db, dir: dir, name: "fault-free"}
 	got, err := a.do(ctx)
 	if err != nil {
-		return snapshot, err
+		return snapshot, rel, err
 	}
 	if j := judge(Expect{Outcome: outcomeCompletes}, got); len(j.problems) > 0 {
-		return snapshot, &referenceError{problems: j.problems}
+		return snapshot, rel, &referenceError{problems: j.problems}
 	}
-	return got.snapshot, nil
+	return got.snapshot, rel, nil
 }
 
 func (r *Runner) catalogue(s Scenario) workload.Catalogue {

@@ -61,12 +61,15 @@ func fakeOldServer(dir string) error {
 }
 
 func TestScripts(t *testing.T) {
+	stored, err := filepath.Abs("testdata/runs") // runs that earlier versions kept
+	assert.NilError(t, err)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("PATH", binaries+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("BIN", binaries)
+			env.Setenv("RUNS", stored)
 			env.Setenv("PYTHON", python())
 			env.Setenv("OLD", filepath.Join(binaries, "old"))
 			env.Setenv("XDG_CACHE_HOME", filepath.Join(os.TempDir(), "deadwire-test-cache"))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 	"syscall"
 )
 
@@ -13,6 +14,17 @@ type Error struct {
 	Op   string // what was tried, such as "create run folder"
 	Path string
 	Err  error
+}
+
+// SchemaError says that a stored file is in a form which this version cannot read.
+type SchemaError struct {
+	Schema string   // of the file
+	Known  []string // what this version reads
+}
+
+// Error implements error.
+func (e *SchemaError) Error() string {
+	return fmt.Sprintf("its schema is %q, and this version reads %s", e.Schema, strings.Join(e.Known, " and "))
 }
 
 // Error implements error.
@@ -30,7 +42,10 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Mend returns one sentence on how to get past the error.
 func (e *Error) Mend() string {
+	schema, other := errors.AsType[*SchemaError](e.Err)
 	switch {
+	case other && schema.Schema != "":
+		return "look at it with the version of deadwire that wrote it"
 	case errors.Is(e.Err, syscall.ENOSPC), errors.Is(e.Err, syscall.EDQUOT):
 		return "free space on that file system, or choose another folder with --out"
 	case errors.Is(e.Err, fs.ErrPermission), errors.Is(e.Err, syscall.EROFS):

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"deadwire/harness/event"
 )
 
 const (
@@ -56,23 +58,47 @@ type Failed struct {
 func ReadLast(root string) (Last, error) {
 	path := filepath.Join(root, lastName)
 	var last Last
-	err := readJSON(path, &last)
+	err := ReadJSON(path, &last)
 	return last, err
 }
 
 // ReadManifest returns the manifest of the run in dir.
 func ReadManifest(dir string) (Manifest, error) {
 	var m Manifest
-	err := readJSON(filepath.Join(dir, ManifestName), &m)
+	err := ReadJSON(filepath.Join(dir, ManifestName), &m)
 	return m, err
 }
 
-func readJSON(path string, into any) error {
+// ReadJSON reads a JSON file of a stored run. Fields that it does not know, which a
+// newer version wrote, are passed over. Errors are *Error.
+func ReadJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return wrap("read", path, err)
 	}
 	return wrap("read", path, json.Unmarshal(data, into))
+}
+
+// CheckSchema refuses a file of a stored run whose schema is none of known. Fields
+// may be added under the same schema; another one means another reading.
+func CheckSchema(path, schema string, known ...string) error {
+	if slices.Contains(known, schema) {
+		return nil
+	}
+	return wrap("read", path, &SchemaError{Schema: schema, Known: known})
+}
+
+// ReadEvents returns the journal of an attempt, which is stored in dir. A torn last
+// line, as a killed run leaves it, is no error.
+func ReadEvents(dir string) ([]event.Event, error) {
+	path := filepath.Join(dir, EventsName)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, wrap("read", path, err)
+	}
+	defer func() { _ = file.Close() }() // opened for reading
+	events, err := event.Read(file)
+	return events, wrap("read", path, err)
 }
 
 // Find returns the folder of a stored run. name is the run's name, a unique
