@@ -31,17 +31,22 @@ func (f *runFlags) jobs(args []string) ([]job, error) {
 	if len(chosen) == 0 {
 		return nil, &exitError{code: verdict.ExitNothing, err: errNothing}
 	}
-	if f.count == 1 {
-		return chosen, nil
+	return repeated(chosen, f.count), nil
+}
+
+// repeated returns the jobs count times over, numbered if they are more than one.
+func repeated(jobs []job, count int) []job {
+	if count == 1 {
+		return jobs
 	}
-	var repeated []job
-	for n := range f.count {
-		for _, j := range chosen {
+	var all []job
+	for n := range count {
+		for _, j := range jobs {
 			j.iteration = n + 1
-			repeated = append(repeated, j)
+			all = append(all, j)
 		}
 	}
-	return repeated, nil
+	return all
 }
 
 // failedLast returns the cases that failed last time, and takes their seed over.
@@ -52,19 +57,11 @@ func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
 	}
 	var chosen []job
 	for _, failed := range last.Failed {
-		from := jobsOf(all)
-		if failed.File != "" {
-			if from, err = inFile(failed.File, ""); err != nil {
-				return nil, fmt.Errorf("--last-failed: %w", err)
-			}
+		j, err := lookup(all, failed)
+		if err != nil {
+			return nil, fmt.Errorf("--last-failed: %w", err)
 		}
-		i := slices.IndexFunc(from, func(j job) bool {
-			return j.scenario.Name == failed.Scenario && j.c.Name == failed.Case
-		})
-		if i < 0 {
-			return nil, usageError("--last-failed: there is no %s/%s any more", failed.Scenario, failed.Case)
-		}
-		chosen = append(chosen, from[i])
+		chosen = append(chosen, j)
 		if f.seed == "" {
 			f.seed = failed.Seed
 		}
@@ -73,6 +70,22 @@ func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
 		f.subject = last.Subject
 	}
 	return chosen, nil
+}
+
+// lookup returns the case that a stored run names.
+func lookup(all []scenarios.Scenario, c rundir.Failed) (job, error) {
+	from := jobsOf(all)
+	if c.File != "" {
+		var err error
+		if from, err = inFile(c.File, ""); err != nil {
+			return job{}, err
+		}
+	}
+	i := slices.IndexFunc(from, func(j job) bool { return j.scenario.Name == c.Scenario && j.c.Name == c.Case })
+	if i < 0 {
+		return job{}, usageError("there is no %s/%s any more", c.Scenario, c.Case)
+	}
+	return from[i], nil
 }
 
 func jobsOf(all []scenarios.Scenario) []job {

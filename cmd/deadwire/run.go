@@ -64,7 +64,7 @@ type job struct {
 
 func (j job) name() report.Name { return report.Name{Scenario: j.scenario.Name, Case: j.c.Name} }
 
-func (f *runFlags) run(ctx context.Context, args []string) (err error) {
+func (f *runFlags) run(ctx context.Context, args []string) error {
 	if f.count < 1 || f.parallel < 1 {
 		return usageError("--count and --parallel must be at least 1")
 	}
@@ -72,35 +72,56 @@ func (f *runFlags) run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
+	_, err = f.execute(ctx, jobs)
+	return err
+}
+
+// execute runs the jobs and returns what it reported.
+func (f *runFlags) execute(ctx context.Context, jobs []job) (whole report.Run, err error) {
 	reporter, err := f.reporters()
 	if err != nil {
-		return err
+		return whole, err
 	}
 	if err := f.checkSubject(); err != nil {
-		return err
+		return whole, err
 	}
 	began := time.Now()
 	s, err := f.open(ctx)
 	if err != nil {
-		return err
+		return whole, err
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 	runner, err := s.runner(ctx, f.subject)
 	if err != nil {
-		return err
+		return whole, err
 	}
 	runner.Prove = f.prove
 	f.seed = s.seed
+	if err := s.dir.WriteRepeat(f.repeat(jobs)); err != nil {
+		return whole, err
+	}
 	reporter.Begin(s.plan(jobs))
 	cases := f.all(ctx, runner, reporter, jobs)
-	whole := report.Run{
+	whole = report.Run{
 		Schema: report.RunSchema, Version: Version, Seed: s.seed, Dir: s.dir.Path(), Postgres: s.postgres(),
 		DurationMS: time.Since(began).Milliseconds(), Cases: cases, Interrupted: errors.Is(context.Cause(ctx), errInterrupted),
 	}
 	for _, c := range cases {
 		whole.Totals.Add(c.Verdict)
 	}
-	return errors.Join(f.finish(s, whole, jobs), reporter.Done(whole), conclude(whole, runner.Lacking()))
+	return whole, errors.Join(f.finish(s, whole, jobs), reporter.Done(whole), conclude(whole, runner.Lacking()))
+}
+
+// repeat says how the jobs can be run again, each once.
+func (f *runFlags) repeat(jobs []job) rundir.Repeat {
+	r := rundir.Repeat{Seed: f.seed, Subject: f.subject, Postgres: passwordless(f.postgres), Image: f.image, AllowRemote: f.allowRemote}
+	for _, j := range jobs {
+		c := rundir.Failed{File: j.file, Scenario: j.name().Scenario, Case: j.name().Case, Seed: f.seed}
+		if !slices.Contains(r.Cases, c) {
+			r.Cases = append(r.Cases, c)
+		}
+	}
+	return r
 }
 
 // all runs the jobs, f.parallel at a time, and returns what was run, in order.

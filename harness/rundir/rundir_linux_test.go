@@ -22,7 +22,8 @@ func mount(t *testing.T, sizeBytes string) string {
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+sizeBytes); err != nil {
 		t.Skipf("no file system of our own can be mounted here: %v", err)
 	}
-	t.Cleanup(func() { assert.Check(t, unix.Unmount(dir, 0)) })
+	// Detached, since a process that another test forks holds our descriptors until it execs.
+	t.Cleanup(func() { assert.Check(t, unix.Unmount(dir, unix.MNT_DETACH)) })
 	return dir
 }
 
