@@ -14,12 +14,22 @@ import (
 
 func showCommand() *cobra.Command {
 	var out string
+	var session int
+	var timeline bool
 	cmd := &cobra.Command{
 		Use: "show [RUN]", Short: "Show a stored run again (default: the latest)", Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			_, whole, err := stored(out, args)
-			if err != nil {
+		Example: `  deadwire show                              the latest run
+  deadwire show latest-failed                the latest one that failed
+  deadwire show --session 1 --timeline       all events of one session, in the order of time`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, whole, err := stored(out, args)
+			switch {
+			case err != nil:
 				return err
+			case timeline != (session > 0) || session < 0:
+				return usageError("--timeline and --session go together: give both, with the number of a session from 1")
+			case timeline:
+				return showTimeline(cmd.OutOrStdout(), dir, whole, session)
 			}
 			screen := terminal.Detect(os.Stdout, os.Stderr, os.Getenv)
 			screen.Interactive = false
@@ -32,6 +42,8 @@ func showCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", rundir.DefaultRoot, "`DIR` of run folders")
+	cmd.Flags().IntVar(&session, "session", 0, "number `N` of a session, as reports name it")
+	cmd.Flags().BoolVar(&timeline, "timeline", false, "print that session's events in the order of time")
 	return cmd
 }
 
@@ -56,6 +68,6 @@ func stored(root string, args []string) (dir string, whole report.Run, err error
 	if err := rundir.CheckSchema(path, whole.Schema, report.RunSchema, report.ExecSchema); err != nil {
 		return dir, whole, usageError("%w: %s", err, "look at it with the version of deadwire that wrote it")
 	}
-	whole.Dir = dir // it may have been moved since
+	whole.Dir = absolute(dir) // it may have been moved since
 	return dir, whole, nil
 }

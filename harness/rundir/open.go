@@ -19,6 +19,8 @@ const (
 	LastSchema = "deadwire.last/1"
 	// KeepDefault is how many finished runs stay.
 	KeepDefault = 20
+	// BytesDefault is how much finished runs may hold together, in bytes.
+	BytesDefault = 2 << 30
 	// repeatsMax bounds how often one case may run in one run.
 	repeatsMax = 1_000_000
 )
@@ -155,11 +157,12 @@ func List(root string) ([]string, error) {
 	return names, nil
 }
 
-// Prune removes all but the keep newest runs under root and returns the names
-// of those removed. A run that is still going on is neither removed nor
+// Prune removes all but the keep newest runs under root, and of those all that do
+// not fit into bytesMax bytes together, and returns the names of those removed. The
+// newest one stays whatever its size. bytesMax 0 means no bound. A run that is still going on is neither removed nor
 // counted; nor is the last failed one, since its evidence is still wanted.
 // Folders without a manifest are not ours and stay.
-func Prune(root string, keep int) ([]string, error) {
+func Prune(root string, keep int, bytesMax int64) ([]string, error) {
 	names, err := List(root)
 	if err != nil {
 		return nil, err
@@ -167,18 +170,36 @@ func Prune(root string, keep int) ([]string, error) {
 	wanted, _ := os.Readlink(filepath.Join(root, failedName))
 	var removed []string
 	var errs []error
+	var used int64
 	for _, name := range names {
 		path := filepath.Join(root, runsName, name)
 		switch {
 		case Locked(path) || name == filepath.Base(wanted):
-		case keep > 0:
+		case keep > 0 && fits(path, &used, bytesMax):
 			keep--
 		default:
+			keep = min(keep, 0) // what is older than a removed one goes too
 			errs = append(errs, wrap("remove run", path, os.RemoveAll(path)))
 			removed = append(removed, name)
 		}
 	}
 	return removed, errors.Join(errs...)
+}
+
+// fits adds a folder's size to used, and reports whether the sum is within bytesMax.
+// The first folder always fits.
+func fits(path string, used *int64, bytesMax int64) bool {
+	first := *used == 0
+	_ = filepath.WalkDir(path, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // what cannot be read is not counted; its removal will say why
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			*used += info.Size()
+		}
+		return nil
+	})
+	return first || bytesMax <= 0 || *used <= bytesMax
 }
 
 // makeNumbered creates base, or base.2 and so on when it exists.

@@ -183,7 +183,7 @@ func (d *Dir) Finish(last Last) error {
 	}
 	err = errors.Join(err, d.Close())
 	if d.keep > 0 {
-		_, pruneErr := Prune(d.root, d.keep)
+		_, pruneErr := Prune(d.root, d.keep, BytesDefault)
 		err = errors.Join(err, pruneErr)
 	}
 	return err

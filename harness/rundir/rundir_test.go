@@ -177,7 +177,7 @@ func TestPruneKeepsTheNewestTheFailedAndTheRunning(t *testing.T) {
 	stranger := filepath.Join(root, "runs", "notes")
 	assert.NilError(t, os.Mkdir(stranger, 0o700))
 
-	removed, err := rundir.Prune(root, 2)
+	removed, err := rundir.Prune(root, 2, 0)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, removed, []string{dirs[3].Name(), dirs[2].Name()})
 	names, err := rundir.List(root)
@@ -185,6 +185,25 @@ func TestPruneKeepsTheNewestTheFailedAndTheRunning(t *testing.T) {
 	assert.DeepEqual(t, names, []string{dirs[5].Name(), dirs[4].Name(), dirs[1].Name(), dirs[0].Name()})
 	_, err = os.Stat(stranger)
 	assert.NilError(t, err)
+}
+
+func TestRunsBeyondTheBytesGoExceptTheNewest(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	start := time.Now()
+	var names []string
+	for n := range 4 {
+		d := create(t, rundir.Options{Root: root, Started: start.Add(time.Duration(n) * time.Second), Keep: -1})
+		assert.NilError(t, os.WriteFile(d.File(rundir.EventsName), make([]byte, 100_000), 0o600))
+		assert.NilError(t, d.Finish(rundir.Last{Status: rundir.Passed}))
+		names = append(names, d.Name())
+	}
+	removed, err := rundir.Prune(root, 10, 250_000)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, removed, []string{names[1], names[0]})
+	removed, err = rundir.Prune(root, 10, 10)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, removed, []string{names[2]})
 }
 
 func TestTheLockDiesWithItsHolder(t *testing.T) {
