@@ -3,6 +3,7 @@ package ledger_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -72,7 +73,8 @@ func TestCompleteMergesCountersOnce(t *testing.T) {
 	r.start(t, "b1")
 	assert.Equal(t, r.status(t, "b1"), ledger.Running)
 	assert.NilError(t, r.ledger.Complete(t.Context(), "b1", 3, time.Second, ledger.Counters{"x": 1}))
-	assert.Equal(t, r.text(t, "select counters::text from pilot_run_ledger"), `{"x": 1, "elapsed_s": 1, "batch_size": 12}`)
+	assert.Equal(t, r.text(t, "select (counters - 'backend_pid_after')::text from pilot_run_ledger"), `{"x": 1, "elapsed_s": 1, "batch_size": 12}`)
+	assert.Equal(t, r.text(t, "select counters ->> 'backend_pid_after' from pilot_run_ledger"), fmt.Sprint(r.coordinator.BackendPID()))
 	_, again := errors.AsType[*session.RowCountError](r.ledger.Complete(t.Context(), "b1", 3, time.Second, nil))
 	assert.Assert(t, again, "a row ends once")
 }
