@@ -68,7 +68,11 @@ func work(seam *fork.Runtime) error {
 		}
 		fmt.Printf("done job-%d\n", n)
 	}
-	untilTold()
+	// SIGTERM keeps its default action: a worker that took it up here could be quicker
+	// than the one that was sent while it stood still, and live on.
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGHUP)
+	<-never
 	return nil
 }
 
