@@ -72,7 +72,7 @@ class Part(ctypes.Structure):
 class Message(ctypes.Structure):
     """struct mmsghdr of 64-bit Linux."""
     _fields_ = [("name", ctypes.c_void_p), ("name_length", ctypes.c_uint), ("parts", ctypes.POINTER(Part)), ("count", ctypes.c_size_t),
-                ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t), ("flags", ctypes.c_int), ("sent", ctypes.c_uint)]
+                ("control", ctypes.c_void_p), ("control_length", ctypes.c_size_t), ("flags", ctypes.c_int), ("padding", ctypes.c_int), ("sent", ctypes.c_uint)]
 
 
 def several():
