@@ -35,7 +35,7 @@ type Measure func(context.Context) (float64, error)
 // group (the part before the slash) are measured in turns, round by round, so
 // that a machine that slows down slows all of them.
 func rows() []Row {
-	return slices.Concat(pgbenchRows(), startRows(), cloneRows(), suiteRows())
+	return slices.Concat(pgbenchRows(), startRows(), cloneRows(), suiteRows(), conveyorRows())
 }
 
 func benchCommand() *cobra.Command {
@@ -92,9 +92,10 @@ type Bench struct {
 	RoundTime time.Duration // of one pgbench round
 	Progress  io.Writer
 
-	lease  *janitor.Lease // what must not outlive a killed run
-	server *server        // shared by rows; started on first use
-	stops  []func(context.Context) error
+	lease    *janitor.Lease // what must not outlive a killed run
+	server   *server        // shared by rows; started on first use
+	conveyor *judge         // shared by conveyor's rows; prepared on first use
+	stops    []func(context.Context) error
 }
 
 // Result is a row with its values, one per round.

@@ -30,6 +30,7 @@ const (
 	precisionLeast = 0.99
 	recallLeast    = 0.90
 	votersMost     = 20 // groups that a person votes in
+	batchSize      = 25
 )
 
 // conveyorArgs lead from this program to conveyor's worker mode.
@@ -45,6 +46,7 @@ func conveyorCommand() *cobra.Command {
 type judge struct {
 	cards, workers, width, height int
 	seed                          uint64
+	plain                         bool // every card ordinary and whole, so that each costs the same
 
 	database session.Config
 	dir      string
@@ -83,7 +85,7 @@ func (j *judge) run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	began := time.Now()
-	run, err := j.stream(ctx)
+	run, err := j.stream(ctx, j.workers)
 	if err != nil {
 		return err
 	}
@@ -110,6 +112,9 @@ func (j *judge) prepare(ctx context.Context, b *Bench) error {
 	}
 	b.onStop(j.conn.Close)
 	spec := cardgen.Default(j.cards, j.seed)
+	if j.plain {
+		spec = cardgen.Spec{Cards: j.cards, Seed: j.seed}
+	}
 	spec.Width, spec.Height = j.width, j.height
 	if _, err := cardgen.Write(ctx, j.dir, spec); err != nil {
 		return err
@@ -154,9 +159,9 @@ func (j *judge) readFacts() error {
 	return nil
 }
 
-func (j *judge) stream(ctx context.Context) (run string, err error) {
+func (j *judge) stream(ctx context.Context, workers int) (run string, err error) {
 	conveyor, err := pipeline.New(pipeline.Config{
-		Database: j.database, Source: j.dir, Workers: j.workers, Batch: 25, WorkerArgs: conveyorArgs,
+		Database: j.database, Source: j.dir, Workers: workers, Batch: batchSize, WorkerArgs: conveyorArgs,
 	})
 	if err != nil {
 		return "", err

@@ -58,7 +58,7 @@ func New(options Options) *cobra.Command {
 	root.PersistentFlags().DurationVar(&a.database.Timeout, "db-timeout", 5*time.Second, "bound of each connect and statement")
 	root.AddCommand(a.migrate(), a.reference(), a.catalog(), a.cards(),
 		a.run(), a.stream(), a.sweep(), a.shakedown(), a.work(), a.enqueue(), a.trip(), a.parked(),
-		a.vote(), a.propagate(), a.status(), a.check(), a.worker())
+		a.vote(), a.propagate(), a.probe(), a.status(), a.check(), a.worker())
 	return root
 }
 

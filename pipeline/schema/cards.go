@@ -81,6 +81,11 @@ where c.id = any($1) and c.md5_checksum is not null and exists (
   where twin.md5_checksum = c.md5_checksum and v.run_id = $2 and v.printing_id is not null)
 order by c.id`
 
+	// ProbeCards returns $1 hashed cards in the order of their checksums, which is none.
+	ProbeCards = `/* conveyor:probe-cards */
+select id, content_phash, file, dpi from card where content_phash is not null and md5_checksum is not null
+order by md5_checksum limit $1`
+
 	// Lexicon returns those of the given set codes that exist.
 	Lexicon = `/* conveyor:lexicon */ select distinct set_code from printing where set_code = any($1)`
 )

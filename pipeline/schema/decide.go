@@ -45,10 +45,13 @@ where p.set_code = any($1) and e.symbol_phash is not null group by 1`
 
 // Statements about identity groups: the cards that show the same thing.
 const (
-	// Groups returns the members of the given cards' groups that a person voted in, as
-	// pairs of a group's lowest card and a member.
+	// Groups returns the members of the given cards' groups that a person voted in, or of
+	// all, as pairs of a group's lowest card and a member. While nobody has voted on
+	// anything, it looks no further.
 	Groups = `/* conveyor:groups */
-select distinct g.root, g.member from unnest($1::bigint[]) s(id) cross join lateral (
+select distinct g.root, g.member from (
+  select id from unnest($1::bigint[]) u(id)
+  where $2 or exists (select from card_printing_tag h where h.source in ('user', 'admin'))) s cross join lateral (
   select min(m.id) over () as root, m.id as member,
     bool_or(exists (select from card_printing_tag h where h.card_id = m.id and h.source in ('user', 'admin'))) over () as human
   from identity_group(s.id) m(id)) g
