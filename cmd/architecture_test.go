@@ -124,7 +124,7 @@ var libraries = map[string][]string{
 	"github.com/muesli/termenv":                    {"harness/report/terminal"},
 	"github.com/peterldowns/pgtestdb":              {"cmd/dev"}, // a competitor
 	"github.com/prometheus/client_golang":          {"scenarios/soak", "pipeline/metrics"},
-	"github.com/prometheus/procfs":                 {"pipeline/envelope", "harness/witness", "harness/subject", "faults/process", "faults/faultstest", "scenarios/oracle"},
+	"github.com/prometheus/procfs":                 {"pipeline/envelope", "harness/witness", "harness/subject", "faults/process", "faults/faultstest", "scenarios/oracle", "scenarios/soak"},
 	"github.com/riverqueue/river":                  {"pipeline/jobs"},
 	"github.com/rs/zerolog":                        {"harness/proxy"}, // Toxiproxy's constructor takes its logger
 	"github.com/rivo/uniseg":                       {"harness/report/terminal"},

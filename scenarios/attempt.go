@@ -32,6 +32,7 @@ const (
 	outcomeFails     = "fails"
 	outcomeKilled    = "killed"
 	outcomeHangs     = "hangs"
+	outcomeAny       = "any" // expected only: whatever comes, but an end
 )
 
 // bounds of what follows the end of the subject's first process

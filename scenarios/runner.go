@@ -63,7 +63,10 @@ func (r *Runner) Run(ctx context.Context, s Scenario, c Case, iteration int) rep
 	s.Workload = s.Workload.with(c.Workload)
 	out := report.Case{
 		Name:      report.Name{Scenario: s.Name, Case: c.Name},
-		Iteration: iteration, Where: fmt.Sprintf("%s:%d", s.File, c.Line),
+		Iteration: iteration,
+	}
+	if s.File != "" {
+		out.Where = fmt.Sprintf("%s:%d", s.File, c.Line)
 	}
 	if err := r.run(ctx, s, c, &out); err != nil {
 		out.Verdict, out.Reason = verdict.Undetermined, err.Error()
@@ -142,10 +145,12 @@ func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Dat
 		return fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
 	second := attempt{runner: r, scenario: s, database: db, dir: dir, name: "resume", earlier: &before.snapshot}
+	began := time.Now()
 	after, err := second.do(ctx)
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
+	out.RecoveryMS = time.Since(began).Milliseconds()
 	again, err := r.judged(ctx, s, c.Resume.Expect, after, dir)
 	if err != nil {
 		return err

@@ -77,7 +77,8 @@ type Resume struct {
 
 // Expect is how a run must come out.
 type Expect struct {
-	Outcome    string         `json:"outcome"`              // completes, fails, killed
+	Outcome    string         `json:"outcome"`              // completes, fails, killed, or any of these
+	Power      string         `json:"power,omitempty"`      // how many faults must be seen to act: "all" (default) or "some"
 	Error      string         `json:"error,omitempty"`      // regular expression for the subject's error output
 	Endings    Endings        `json:"endings"`              // absent: none
 	Findings   []FindingMatch `json:"findings,omitempty"`   // these, and no others
@@ -109,7 +110,8 @@ type FindingMatch struct {
 	Count   string `json:"count,omitempty"`
 }
 
-// Invariants says which promises must be broken; all others must be kept.
+// Invariants says which promises must be broken, and which may be either
+// ("any"); all others must be kept.
 type Invariants map[string]string
 
 // UnmarshalJSON takes "none" or a list.
@@ -120,7 +122,7 @@ func (e *Endings) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, (*[]EndingMatch)(e))
 }
 
-// UnmarshalJSON takes "all" or a map from promise to kept or broken.
+// UnmarshalJSON takes "all" or a map from promise to kept, broken or any.
 func (i *Invariants) UnmarshalJSON(text []byte) error {
 	if string(text) == `"all"` {
 		return nil

@@ -30,7 +30,7 @@ real Toxiproxy, breaks things on purpose, and explains every session that ended.
 		return usageError("%w\nsee: %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(runCommand(), execCommand(), listCommand(), faultsCommand(), explainCommand(), schemaCommand(),
-		doctorCommand(), proxyCommand(), showCommand(), recheckCommand(), replayCommand(), conveyorHelp())
+		doctorCommand(), proxyCommand(), soakCommand(), columnsHelp(), showCommand(), recheckCommand(), replayCommand(), conveyorHelp())
 	return root
 }
 

@@ -44,15 +44,21 @@ type common struct {
 }
 
 func (f *common) register(flags *pflag.FlagSet) {
+	f.registerSoak(flags)
+	flags.StringVar(&f.format, "format", "list", "list, dots, json or quiet")
+	flags.StringVar(&f.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
+	flags.StringVar(&f.html, "html", "", "also write the result to `FILE` as one HTML page")
+}
+
+// registerSoak adds the flags that a soak has too: it has lines of its own, and no
+// cases that JUnit could list.
+func (f *common) registerSoak(flags *pflag.FlagSet) {
 	flags.StringVar(&f.postgres, "postgres", "auto", "where PostgreSQL comes from: "+source.Syntax)
 	flags.StringVar(&f.image, "postgres-image", "", "`IMAGE` for --postgres=docker (default: "+docker.DefaultImage+")")
 	flags.BoolVar(&f.allowRemote, "allow-remote", false, "allow a URL that is not on this machine")
 	flags.StringVar(&f.seed, "seed", "", "`TEXT` from which everything random follows (default: a new one)")
 	flags.StringVar(&f.out, "out", rundir.DefaultRoot, "`DIR` for run folders")
-	flags.StringVar(&f.format, "format", "list", "list, dots, json or quiet")
 	flags.StringVar(&f.json, "json", "", "also write the result to `FILE` as one JSON object")
-	flags.StringVar(&f.junit, "junit", "", "also write the result to `FILE` as JUnit XML")
-	flags.StringVar(&f.html, "html", "", "also write the result to `FILE` as one HTML page")
 	flags.BoolVar(&f.keep, "keep", false, "keep all older run folders")
 	flags.StringVar(&f.proxyAPI, "proxy-api", "", "`ADDRESS` of Toxiproxy's HTTP interface (default: a free port)")
 }

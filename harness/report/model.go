@@ -69,6 +69,7 @@ type Case struct {
 	Reason     string             `json:"reason,omitempty"`   // why undetermined, skip or fail, in one sentence
 	Problems   []string           `json:"problems,omitempty"` // of Reason, one by one
 	DurationMS int64              `json:"duration_ms"`
+	RecoveryMS int64              `json:"recovery_ms,omitempty"` // of the run that resumed after healing
 	Outcome    Outcome            `json:"outcome,omitempty"`
 	Error      string             `json:"error,omitempty"` // the subject's own words
 	Endings    []diagnose.Ending  `json:"endings"`

@@ -3,12 +3,18 @@ package oracle
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"deadwire/harness/diagnose"
 )
 
 // Convergence is the name of the promise that Converged judges.
 const Convergence = "converges"
+
+const convergenceSentence = "after healing and resuming, the tables equal those of a fault-free run"
+
+// IsDivergence reports whether a problem of a case is one that Converged found.
+func IsDivergence(problem string) bool { return strings.Contains(problem, convergenceSentence) }
 
 // Converged compares what a faulted and resumed run came to with a fault-free
 // run of the same workload: evidence, votes and statuses must be equal. Run
@@ -27,7 +33,7 @@ func Converged(got, want Snapshot) []diagnose.Finding {
 	}
 	return []diagnose.Finding{{
 		Invariant: Convergence,
-		Message:   "after healing and resuming, the tables equal those of a fault-free run: " + shorten(breaches),
+		Message:   convergenceSentence + ": " + shorten(breaches),
 	}}
 }
 

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"deadwire/harness/pg"
+	"deadwire/harness/rundir"
+	"deadwire/harness/verdict"
+	"deadwire/scenarios/soak"
+)
+
+// soakFlags are the flags of `deadwire soak` beside the common ones.
+type soakFlags struct {
+	common
+	duration   time.Duration
+	rounds     int
+	first      int
+	parallel   int
+	policy     string
+	keepGoing  bool
+	shrinkRuns int
+	subject    string
+	ownServer  bool
+}
+
+func soakCommand() *cobra.Command {
+	var f soakFlags
+	cmd := &cobra.Command{
+		Use:   "soak",
+		Short: "Break conveyor by a seed for as long as you say, and shrink what fails",
+		Long: `soak runs round after round: faults drawn from the seed act on a run of conveyor, are
+healed, a second run takes up where it was left, and the tables must come to what a
+fault-free run made. A round that fails is made smaller until nothing can be left out;
+what remains is written to repro.yaml, which deadwire run repeats.`,
+		Example: `  deadwire soak --for 60m --seed 42
+  deadwire soak --for 8h --policy release.yaml --keep-going
+  deadwire soak --rounds 10 --first 101 --seed 42     rounds 101 to 110 of that seed`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+	}
+	flags := cmd.Flags()
+	f.registerSoak(flags)
+	flags.DurationVar(&f.duration, "for", 10*time.Minute, "begin rounds for that long")
+	flags.IntVar(&f.rounds, "rounds", 0, "end after `N` rounds (default: only by time)")
+	flags.IntVar(&f.first, "first", 1, "begin with round `N`, to go on with a soak that was broken off")
+	flags.IntVar(&f.parallel, "parallel", 2, "run `N` rounds at once")
+	flags.StringVar(&f.policy, "policy", "", "`FILE` with weights, workload and thresholds")
+	flags.BoolVar(&f.keepGoing, "keep-going", false, "count failures and go on, without shrinking them")
+	flags.IntVar(&f.shrinkRuns, "shrink-runs", 60, "spend at most `N` runs on shrinking a failure; 0: none")
+	flags.StringVar(&f.subject, "subject", "", "`BINARY` to soak in place of the built-in conveyor")
+	flags.BoolVar(&f.ownServer, "server-faults", true, "draw crashes and restarts of the server too, in rounds with a server of their own")
+	return cmd
+}
+
+func (f *soakFlags) run(ctx context.Context) (err error) {
+	policy, err := f.check()
+	if err != nil {
+		return err
+	}
+	s, err := f.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	runner, err := s.runner(ctx, f.subject)
+	if err != nil {
+		return err
+	}
+	policy.Schedule.OwnServer = f.ownServer && s.rig.Server().Can(pg.ToRestart) == nil
+	fmt.Printf("deadwire %s   soak for %s   seed %s   postgres %s (%s)\nrun %s\n",
+		Version, f.duration, s.seed, s.rig.Server().Version(), s.rig.Server().Provider(), s.dir.Path())
+	began := time.Now()
+	result, err := soak.Run(ctx, soak.Config{
+		Runner: runner, Seed: s.seed, Policy: policy, For: f.duration, Rounds: f.rounds, First: f.first, Parallel: f.parallel,
+		KeepGoing: f.keepGoing, ShrinkRuns: f.shrinkRuns, Dir: s.dir.Path(),
+		Done:   func(o soak.Outcome) { fmt.Println(roundLine(time.Since(began), o)) },
+		Shrunk: func(t soak.Step) { fmt.Println(shrinkLine(time.Since(began), t)) },
+	})
+	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
+	return errors.Join(err, f.finishSoak(s, result, time.Since(began), interrupted), concludeSoak(result, interrupted))
+}
+
+// check refuses bad flags and a bad policy before anything is started.
+func (f *soakFlags) check() (policy soak.Policy, err error) {
+	if f.duration <= 0 || f.rounds < 0 || f.first < 1 || f.parallel < 1 || f.shrinkRuns < 0 {
+		return policy, usageError("--for, --first and --parallel must be positive, --rounds and --shrink-runs not negative")
+	}
+	if f.policy != "" {
+		if policy, err = soak.ReadPolicy(f.policy); err != nil {
+			return policy, usageError("%w", err)
+		}
+	}
+	return policy, (&runFlags{subject: f.subject}).checkSubject()
+}
+
+// roundLine is one dense line for a round; `deadwire help columns` is its legend.
+func roundLine(at time.Duration, o soak.Outcome) string {
+	line := fmt.Sprintf("%7.0fs  #%-5d %-12s %5.1fs %5.1fs  %s", at.Seconds(), o.N, o.Case.Verdict,
+		float64(o.Case.DurationMS)/1000, float64(o.Case.RecoveryMS)/1000, marked(o))
+	if o.Case.Verdict == verdict.Fail || o.Case.Verdict == verdict.Undetermined {
+		line += "\n           " + oneLine(o.Case.Reason, 300)
+	}
+	return line
+}
+
+// marked lists the round's faults; one that was not seen to act stands in brackets.
+func marked(o soak.Outcome) string {
+	acted := map[string]int{}
+	for _, name := range o.Case.Faults {
+		acted[name]++
+	}
+	var words []string
+	for _, name := range o.Kinds {
+		if acted[name] > 0 {
+			acted[name]--
+			words = append(words, name)
+		} else {
+			words = append(words, "("+name+")")
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func shrinkLine(at time.Duration, t soak.Step) string {
+	word := "gone"
+	if t.Failed {
+		word = "fails"
+	}
+	return fmt.Sprintf("%7.0fs  shrink %-3d %-6s  %s", at.Seconds(), t.Runs, word, orNone(t.Faults))
+}
+
+func orNone(words []string) string {
+	if len(words) == 0 {
+		return "no fault at all"
+	}
+	return strings.Join(words, " ")
+}
+
+func oneLine(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// finishSoak prints what the soak came to, and records it.
+func (f *soakFlags) finishSoak(s *session, r soak.Result, took time.Duration, interrupted bool) error {
+	last := rundir.Last{Status: rundir.Passed, Subject: f.subject}
+	for _, failure := range r.Failed {
+		last.Status = rundir.FailedRun
+		fmt.Print(failureBlock(s.dir.Path(), failure))
+	}
+	for _, missed := range r.Missed {
+		last.Status = rundir.FailedRun
+		fmt.Println("threshold missed:", missed)
+	}
+	state := "DONE"
+	if interrupted {
+		last.Status, state = rundir.Interrupted, "INTERRUPTED"
+	}
+	fmt.Printf("\n%s %s in %s   verdict %s   seed %s   next round %d\n", state, r.Tally.Line(), took.Round(time.Second), r.Verdict(), s.seed, r.Next)
+	record := map[string]any{
+		"schema": "deadwire.soak/1", "version": Version, "seed": s.seed, "verdict": r.Verdict(), "dir": s.dir.Path(), "postgres": s.postgres(),
+		"duration_ms": took.Milliseconds(), "first": f.first, "next": r.Next, "tally": r.Tally, "line": r.Tally.Line(), "missed": r.Missed, "interrupted": interrupted,
+	}
+	err := rundir.WriteJSON(filepath.Join(s.dir.Path(), "soak.json"), record)
+	if f.json != "" {
+		err = errors.Join(err, rundir.WriteJSON(f.json, record))
+	}
+	return errors.Join(err, s.dir.Finish(last))
+}
+
+func failureBlock(dir string, f soak.Failure) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nFAIL  round %d\n  Broken   %s\n", f.N, oneLine(f.Case.Reason, 600))
+	if f.Case.Error != "" {
+		fmt.Fprintf(&b, "  Error    %s\n", oneLine(f.Case.Error, 300))
+	}
+	fmt.Fprintf(&b, "  look     %s\n", filepath.Join(dir, f.Case.Dir))
+	if f.Repro != "" {
+		fmt.Fprintf(&b, "  shrunk   from %d faults to %d; fails %d of %d times\n  again    deadwire run %s\n", f.Before, f.After, f.Again, f.Of, quoted(absolute(f.Repro)))
+	}
+	return b.String()
+}
+
+func concludeSoak(r soak.Result, interrupted bool) error {
+	switch {
+	case interrupted:
+		return &exitError{code: verdict.ExitInterrupted}
+	case len(r.Failed) == 0 && r.Lacking != nil:
+		return environment(r.Lacking)
+	case r.Verdict() == verdict.Fail:
+		return &exitError{code: verdict.ExitFail}
+	case r.Verdict() == verdict.Undetermined:
+		fmt.Fprintln(os.Stderr, "deadwire: no fault was seen to act: nothing is proven; soak longer, or change the policy's weights")
+		return &exitError{code: verdict.ExitUndetermined}
+	}
+	return nil
+}
+
+func columnsHelp() *cobra.Command {
+	return &cobra.Command{
+		Use: "columns", Short: "The columns of soak's lines",
+		Long: `Each line of deadwire soak is one round:
+
+  time    seconds since the soak began, at the round's end
+  #N      number of the round: with the seed and the policy it says which faults it has
+  verdict pass, fail; undetermined: no fault was seen to act; skip: a fault cannot act here
+  whole   seconds that the round took
+  resume  seconds that the run took which resumed after healing: the recovery
+  faults  kinds of the round's faults; one in brackets was not seen to act
+
+A policy file (--policy) may hold:
+
+  weights:    {network.cut: 4, fork: 0}    how often a kind is drawn; 0 never
+  faults_max: 3                            faults of a round at most
+  swarm:      true                         switch half of the kinds off in each round
+  workers:    3                            worker processes of conveyor
+  cards:      18                           cards of a round
+  thresholds: ["recovery p95 < 20s"]       conditions on` + metricsHelp(),
+	}
+}
+
+func metricsHelp() string {
+	var b strings.Builder
+	for _, name := range soak.MetricNames() {
+		fmt.Fprintf(&b, "\n    %-14s %s", name, soak.Metrics()[name])
+	}
+	return b.String()
+}

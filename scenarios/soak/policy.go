@@ -1,0 +1,87 @@
+package soak
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/goccy/go-yaml"
+
+	"deadwire/faults/schedule"
+)
+
+// Policy is what a soak may do and what it must come to. The zero value is the
+// default policy.
+type Policy struct {
+	Schedule schedule.Policy
+	// Cards is how many the subject works on in each round; default 18.
+	Cards int
+	// Thresholds are conditions on the tally's numbers, such as "recovery p95 < 20s".
+	Thresholds []string
+
+	conditions []condition
+}
+
+// policyFile is the form of a policy in a file.
+type policyFile struct {
+	Weights    map[string]int `yaml:"weights"`
+	FaultsMax  int            `yaml:"faults_max"`
+	Swarm      *bool          `yaml:"swarm"`
+	Workers    int            `yaml:"workers"`
+	Cards      int            `yaml:"cards"`
+	Thresholds []string       `yaml:"thresholds"`
+}
+
+const cardsDefault = 18
+
+func (p Policy) withDefaults() Policy {
+	p.Schedule.Workers = cmp.Or(p.Schedule.Workers, 3)
+	p.Cards = cmp.Or(p.Cards, cardsDefault)
+	return p
+}
+
+// ReadPolicy reads a policy file strictly. Every error names the file and, where
+// there is one, the line.
+func ReadPolicy(file string) (Policy, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Policy{}, fmt.Errorf("policy: %w", err)
+	}
+	var f policyFile
+	if err := yaml.UnmarshalWithOptions(text, &f, yaml.DisallowUnknownField()); err != nil {
+		return Policy{}, fmt.Errorf("%s: %s", file, yaml.FormatError(err, false, true))
+	}
+	p := Policy{
+		Schedule: schedule.Policy{Weights: f.Weights, FaultsMax: f.FaultsMax, Swarm: f.Swarm, Workers: f.Workers},
+		Cards:    f.Cards, Thresholds: f.Thresholds,
+	}
+	if err := p.Check(); err != nil {
+		return Policy{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return p, nil
+}
+
+// Check returns what is wrong with the policy, and reads its thresholds.
+func (p *Policy) Check() error {
+	if p.Cards < 0 {
+		return fmt.Errorf("cards: %d is negative", p.Cards)
+	}
+	if err := p.Schedule.Check(); err != nil {
+		return err
+	}
+	p.conditions = nil
+	for _, text := range p.Thresholds {
+		c, err := parseCondition(text)
+		if err != nil {
+			return fmt.Errorf("thresholds: %w", err)
+		}
+		p.conditions = append(p.conditions, c)
+	}
+	return nil
+}
+
+func unique(words []string) []string {
+	slices.Sort(words)
+	return slices.Compact(words)
+}

@@ -1,0 +1,163 @@
+package soak
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/goccy/go-yaml" // writes what scenarios reads
+
+	"deadwire/faults"
+	"deadwire/faults/schedule"
+	"deadwire/scenarios"
+)
+
+// Name of the scenario and of the case that a round is.
+const (
+	scenarioName = "soak"
+	caseName     = "round"
+)
+
+// spec is a round as a scenario's text has it, in the order of its fields.
+type spec struct {
+	Name     string          `json:"name"`
+	Story    string          `json:"story"`
+	Server   string          `json:"server,omitempty"`
+	Limit    string          `json:"limit"`
+	Workload specWorkload    `json:"workload"`
+	Cases    map[string]kase `json:"cases"`
+}
+
+type specWorkload struct {
+	Cards       int    `json:"cards"`
+	Workers     int    `json:"workers"`
+	Batch       int    `json:"batch"`
+	Seed        string `json:"seed"`
+	DBTimeoutMS int    `json:"db_timeout_ms"`
+}
+
+type kase struct {
+	Faults []schedule.Entry `json:"faults,omitempty"`
+	Expect faulted          `json:"expect"`
+	Resume resumed          `json:"resume"`
+}
+
+type faulted struct {
+	Outcome    string                   `json:"outcome"`
+	Power      string                   `json:"power"`
+	Endings    []ending                 `json:"endings,omitempty"`
+	Findings   []scenarios.FindingMatch `json:"findings,omitempty"`
+	Invariants map[string]string        `json:"invariants"`
+}
+
+type ending struct {
+	Rule  string `json:"rule"`
+	Count string `json:"count"`
+}
+
+type resumed struct {
+	Expect healed `json:"expect"`
+}
+
+type healed struct {
+	Outcome   string `json:"outcome"`
+	Converges bool   `json:"converges"`
+}
+
+// bounds of one round
+const (
+	// limit is how long a run of the subject may take: a lost peer is noticed by
+	// the statement's deadline, and a busy machine may be ten times as slow.
+	limit = "90s"
+	// dbTimeoutMS is the deadline of each statement.
+	dbTimeoutMS = 5000
+	// catalogues is how many different workloads take turns: each costs a
+	// fault-free run, made once.
+	catalogues = 4
+	batches    = 3 // in a round
+)
+
+// Text returns a round as a scenario that `deadwire run` reads. It is pure.
+func Text(seed string, p Policy, n int, entries []schedule.Entry) (string, error) {
+	p = p.withDefaults()
+	s := spec{
+		Name:  scenarioName,
+		Story: fmt.Sprintf("Round %d of a soak with seed %s: the subject may fail while faults act, but must tell the truth, and come to the same end once they are healed.", n, seed),
+		Limit: limit,
+		Workload: specWorkload{
+			Cards: p.Cards, Workers: p.Schedule.Workers, Batch: max(1, p.Cards/batches), DBTimeoutMS: dbTimeoutMS,
+			Seed: fmt.Sprintf("soak-%d", n%catalogues),
+		},
+		Cases: map[string]kase{caseName: {
+			Faults: entries,
+			Expect: expects(entries),
+			Resume: resumed{Expect: healed{Outcome: "completes", Converges: true}},
+		}},
+	}
+	if needsServer(entries) {
+		s.Server = "own"
+	}
+	text, err := json.Marshal(s)
+	if err == nil {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("write round %d: %w", n, err)
+	}
+	return string(text), nil
+}
+
+func needsServer(entries []schedule.Entry) bool {
+	for _, e := range entries {
+		if owner, ok := e.Fault.(faults.ServerOwner); ok && owner.NeedsServer() {
+			return true
+		}
+	}
+	return false
+}
+
+// expects returns how a run under these faults may come out: any way but hanging,
+// with the endings that the faults declare and no others.
+func expects(entries []schedule.Entry) faulted {
+	f := faulted{
+		Outcome: "any", Power: "some",
+		// A commit under way is in doubt whenever its session dies.
+		Findings: []scenarios.FindingMatch{{Rule: "txn.ambiguous-commit", Count: "any"}},
+		// It cannot be kept when the fault is in that session.
+		Invariants: map[string]string{"coordinator-session-kept": "any"},
+	}
+	if len(entries) == 0 {
+		f.Power, f.Invariants = "all", map[string]string{}
+	}
+	var rules []string
+	for _, e := range entries {
+		if declares, ok := e.Fault.(faults.Expecter); ok {
+			for _, x := range declares.Expects() {
+				rules = append(rules, x.Rule)
+			}
+		}
+		if unreachable(e.Fault.Name()) { // then nobody could write how the batch ended
+			f.Invariants["ledger-truthful"] = "any"
+		}
+	}
+	for _, rule := range unique(rules) {
+		f.Endings = append(f.Endings, ending{Rule: rule, Count: "any"})
+	}
+	return f
+}
+
+// unreachable reports whether a fault keeps the subject from the database until
+// it is healed, or takes the new session that would record a failure.
+func unreachable(kind string) bool {
+	return strings.HasPrefix(kind, "network.") || strings.HasPrefix(kind, "backend.")
+}
+
+// Parse returns a round's text as what a runner runs.
+func Parse(text string) (scenarios.Scenario, scenarios.Case, error) {
+	s, err := scenarios.Parse(scenarioName+".yaml", []byte(text))
+	if err != nil {
+		return s, scenarios.Case{}, fmt.Errorf("a round is no scenario: %w", err)
+	}
+	s.File = "" // it lies in no file, so there is no place to name
+	return s, s.Cases[0], nil
+}
