@@ -214,7 +214,7 @@ func (j *judgement) power(e Expect, r result) {
 			j.missing = append(j.missing, "the journal was full: events are missing")
 		}
 	}()
-	if e.Power == "some" && slices.ContainsFunc(r.faults, func(i injection) bool { return i.bit(r.events) }) {
+	if e.Power == "some" && slices.ContainsFunc(r.faults, func(f faultFact) bool { return f.bit(r.events) }) {
 		return
 	}
 	for _, i := range r.faults {
