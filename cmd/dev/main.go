@@ -40,7 +40,7 @@ func run() int {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), trialsCommand(),
+	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), stormCommand(), trialsCommand(),
 		judgeCommand(), drillCommand(), conveyorCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -93,4 +95,24 @@ func TestSlowClientsAreInNobodysWay(t *testing.T) {
 		assert.Assert(t, e.Kind != event.SessionClosing || e.Closing.Manner != event.Desync)
 	}
 	assert.Equal(t, ends, slow+1)
+}
+
+func TestWantOfDescriptorsDoesNotEndAccepting(t *testing.T) {
+	t.Parallel()
+	full := &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	assert.Assert(t, crowded(full) && !passes(full))
+	b := newBench(t)
+	told := false
+	for range 3 {
+		b.tap.pause(&told, full)
+	}
+	assert.Assert(t, told)
+	var notes []string
+	for _, e := range b.journal.Events() {
+		if e.Kind == event.WitnessFailed {
+			notes = append(notes, e.Step.Note)
+		}
+	}
+	assert.Equal(t, len(notes), 1, "%v", notes)
+	assert.NilError(t, b.work(1))
 }

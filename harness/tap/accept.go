@@ -7,12 +7,14 @@ import (
 	"net"
 	"slices"
 	"syscall"
+	"time"
 
 	"deadwire/harness/event"
 )
 
 // accept takes connections in until the tap is closed.
 func (t *Tap) accept() {
+	full := false
 	for {
 		conn, err := t.listener.AcceptTCP()
 		resumed, closed := t.waiting()
@@ -28,14 +30,39 @@ func (t *Tap) accept() {
 				continue
 			}
 			<-resumed
+		case crowded(err):
+			t.pause(&full, err)
 		case err != nil:
 			if !passes(err) {
 				t.cfg.Recorder.Record(event.Event{Kind: event.WitnessFailed, Step: &event.Step{Name: "tap.accept", Note: err.Error()}})
 				return
 			}
 		default:
+			full = false
 			t.admit(conn)
 		}
+	}
+}
+
+// crowdedPause is how long accepting rests when this process has no descriptor, or
+// the kernel no memory, for one more connection. Those that wait stay in the queue.
+const crowdedPause = 10 * time.Millisecond
+
+// crowded reports whether accepting failed for want of what other sessions use, and
+// will give back when they end.
+func crowded(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM)
+}
+
+// pause rests until a session may have ended, and records the first time of a row.
+func (t *Tap) pause(full *bool, err error) {
+	if !*full {
+		*full = true
+		t.cfg.Recorder.Record(event.Event{Kind: event.WitnessFailed, Step: &event.Step{Name: "tap.accept", Note: err.Error() + ": connections wait until sessions end"}})
+	}
+	select {
+	case <-time.After(crowdedPause):
+	case <-t.dialing.Done(): // the tap closes
 	}
 }
 

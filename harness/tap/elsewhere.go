@@ -62,10 +62,13 @@ func otherLoopback(at netip.AddrPort) netip.AddrPort {
 // acceptElsewhere takes connections in from another door. While the tap refuses,
 // they are closed at once: only the main listener can have the kernel refuse them.
 func (t *Tap) acceptElsewhere(l net.Listener) {
+	full := false
 	for {
 		conn, err := l.Accept()
 		resumed, closed := t.waiting()
 		switch {
+		case !closed && crowded(err):
+			t.pause(&full, err)
 		case err != nil && (closed || !passes(err)):
 			if !closed {
 				t.cfg.Recorder.Record(event.Event{Kind: event.WitnessFailed, Step: &event.Step{Name: "tap.accept", Note: err.Error()}})
@@ -75,6 +78,7 @@ func (t *Tap) acceptElsewhere(l net.Listener) {
 		case closed || resumed != nil:
 			_ = closeRST(conn.(leg))
 		default:
+			full = false
 			t.admit(conn.(leg))
 		}
 	}
