@@ -1,8 +1,7 @@
-// Command dev runs the developer's tasks: check, test, race, bench,
-// fetch-postgres, trials, judge. It owns
-// how they are started, in Go instead of a Makefile; what they judge belongs to
-// the tools and packages themselves. .ci/run is authoritative for what must
-// pass before a change is done.
+// Command dev runs the developer's tasks: check, test, race, bench, trials, judge,
+// starts, storm, and helpers that bring PostgreSQL. It owns how they are started,
+// in Go instead of a Makefile; what they judge belongs to the tools and packages
+// themselves. .ci/run is authoritative for what must pass before a change is done.
 package main
 
 import (
