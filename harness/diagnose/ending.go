@@ -46,6 +46,9 @@ func (h *history) byServerCrash(s *session, signs []event.Event, e *Ending) bool
 			continue
 		}
 		what := "PostgreSQL ended all sessions after a backend crashed"
+		if strings.Contains(log.Log.Text, immediateLine) {
+			what = "PostgreSQL was stopped at once, without a word to its sessions"
+		}
 		if victim := fmt.Sprintf("(PID %d)", s.front.backendPID()); strings.Contains(log.Log.Text, victim) {
 			what = fmt.Sprintf("the server process of this session (backend %d) was killed", s.front.backendPID())
 		}
@@ -81,8 +84,14 @@ func (h *history) crash(e *Ending, seq int64, message string) {
 func isCrashLine(text string) bool {
 	return strings.Contains(text, "was terminated by signal") ||
 		strings.Contains(text, "terminating any other active server processes") ||
-		strings.Contains(text, "terminating connection because of crash of another server process")
+		strings.Contains(text, "terminating connection because of crash of another server process") ||
+		strings.Contains(text, immediateLine)
 }
+
+// immediateLine is what the postmaster logs when it is told to stop at once: its
+// backends exit on SIGQUIT, and what they still say is a warning, if it is sent at all
+// (PostgreSQL documentation, "Shutting Down the Server").
+const immediateLine = "received immediate shutdown request"
 
 // byFatal recognises an ending that the server announced.
 func (h *history) byFatal(_ *session, signs []event.Event, e *Ending) bool {

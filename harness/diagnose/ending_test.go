@@ -242,6 +242,11 @@ func serverEnded() []endingCase {
 			"backend.crash-restart", diagnose.Server, 0, diagnose.Exact, "the server process of this session (backend 501) was killed",
 		},
 		{
+			"the server was stopped at once",
+			family().closing(back(1), event.Closing{From: event.Backend, Manner: event.FIN}).logged("received immediate shutdown request"),
+			"backend.crash-restart", diagnose.Server, 0, diagnose.Exact, "stopped at once",
+		},
+		{
 			"the server closed without a word", family().closing(back(1), event.Closing{From: event.Backend, Manner: event.FIN}),
 			"unknown", diagnose.Unknown, 0, diagnose.Inferred, "without an error message",
 		},
