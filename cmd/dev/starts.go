@@ -227,12 +227,16 @@ func (s *starts) killOne(ctx context.Context, moment time.Duration) error {
 func (s *starts) settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, settleMax)
 	defer cancel()
+	var left []string
 	return wait.For(ctx, "everything to be gone", func(ctx context.Context) wait.Answer {
 		now, err := s.look(ctx)
-		if err != nil {
+		switch {
+		case err != nil && ctx.Err() != nil: // the time is up in the middle of a look: the one before counts
+			return wait.NotYet("left: %s", strings.Join(left, "; "))
+		case err != nil:
 			return wait.Never(err)
 		}
-		if left := now.without(s.before); len(left) > 0 {
+		if left = now.without(s.before); len(left) > 0 {
 			return wait.NotYet("left: %s", strings.Join(left, "; "))
 		}
 		return wait.Done()
