@@ -3,7 +3,6 @@ package soak
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/goccy/go-yaml" // writes what scenarios reads
 
@@ -146,10 +145,15 @@ func expects(entries []schedule.Entry) faulted {
 	return f
 }
 
-// unreachable reports whether a fault keeps the subject from the database until
-// it is healed, or takes the new session that would record a failure.
+// unreachable reports whether a fault keeps the subject from the database as a
+// whole until it is healed: then no new session can record how the batch ended.
 func unreachable(kind string) bool {
-	return strings.HasPrefix(kind, "network.") || strings.HasPrefix(kind, "backend.")
+	switch kind {
+	case "network.down", "network.blackhole", "backend.crash", "backend.restart":
+		return true
+	default:
+		return false
+	}
 }
 
 // Parse returns a round's text as what a runner runs.
