@@ -27,7 +27,9 @@ func Schema() ([]byte, error) {
 	return json.MarshalIndent(schema, "", "  ")
 }
 
-const schemaName = "deadwire-scenario.json"
+// schemaName is an absolute URL: a relative one would be taken as a file of the folder that
+// we were started in, whose name may hold a space.
+const schemaName = "mem:///deadwire-scenario.json"
 
 func compiled() (*jsonschema.Schema, error) {
 	text, err := Schema()
