@@ -27,20 +27,22 @@ type startReport struct {
 }
 
 func startChildCommand() *cobra.Command {
-	var spec, image string
+	var spec, image, dir string
 	cmd := &cobra.Command{
 		Use: startChildName, Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return startChild(cmd.Context(), spec, image, cmd.OutOrStdout())
+			return startChild(cmd.Context(), spec, image, dir, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVar(&spec, "postgres", "", "")
 	cmd.Flags().StringVar(&image, "postgres-image", "", "")
+	cmd.Flags().StringVar(&dir, "dir", "", "")
 	return cmd
 }
 
 // startChild does what a run does with its server, from the sweep to the release.
-func startChild(ctx context.Context, spec, image string, out io.Writer) (err error) {
+// The folder is empty: its caller made it, as a user's is there before a run.
+func startChild(ctx context.Context, spec, image, dir string, out io.Writer) (err error) {
 	chosen, err := source.Provider(ctx, spec, source.Options{Image: image})
 	if err != nil {
 		return err
@@ -53,12 +55,8 @@ func startChild(ctx context.Context, spec, image string, out io.Writer) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, lease.Release()) }()
-	dir, err := os.MkdirTemp("", "run-")
-	if err != nil {
-		return err
-	}
 	if err := lease.OwnDir(dir); err != nil {
-		return errors.Join(err, os.RemoveAll(dir))
+		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	server, err := chosen.Start(ctx, pg.Config{Dir: dir, Owner: lease})

@@ -76,6 +76,11 @@ func (s *starts) lookFiles(a account) error {
 	for _, entry := range temporary {
 		a["temporary file "+entry.Name()] = true
 	}
+	used, badPattern := filepath.Glob(filepath.Join(s.dir, runsName, "*", "*")) // an empty folder is as we made it
+	for _, path := range used {
+		a["in a run's folder: "+filepath.Base(path)] = true
+	}
+	err = errors.Join(err, badPattern)
 	return errors.Join(err, filepath.WalkDir(filepath.Join(s.dir, "cache"), func(path string, entry fs.DirEntry, err error) error {
 		switch name := filepath.Base(path); {
 		case errors.Is(err, fs.ErrNotExist):

@@ -27,6 +27,8 @@ const (
 	startMaxEach = 5 * time.Minute
 	// settleMax is how long what a killed run began may take to end by itself.
 	settleMax = time.Minute
+	// runsName is where the children's folders are.
+	runsName = "runs"
 )
 
 // startsFlags choose the trials.
@@ -109,7 +111,7 @@ func newStarts(ctx context.Context, f *startsFlags, env []string) (*starts, erro
 	}
 	tmp, cache := filepath.Join(dir, "tmp"), filepath.Join(dir, "cache")
 	// Servers of another user than ours live and are run from there.
-	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(tmp, 0o755), os.Mkdir(cache, 0o755)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), os.Mkdir(tmp, 0o755), os.Mkdir(cache, 0o755), os.Mkdir(filepath.Join(dir, runsName), 0o755)); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	sum := fnv.New64a()
@@ -147,7 +149,10 @@ func (s *starts) one(ctx context.Context) error {
 	defer cancel()
 	began := time.Now()
 	var errOut strings.Builder
-	cmd := s.child(ctx)
+	cmd, err := s.child(ctx)
+	if err != nil {
+		return err
+	}
 	cmd.Stderr = &errOut
 	stdout, err := cmd.Output()
 	if err != nil {
@@ -169,10 +174,14 @@ func (s *starts) note(stdout []byte) error {
 	return nil
 }
 
-func (s *starts) child(ctx context.Context) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", startChildName, "--postgres", s.postgres, "--postgres-image", s.image)
+func (s *starts) child(ctx context.Context) (*exec.Cmd, error) {
+	dir, err := os.MkdirTemp(filepath.Join(s.dir, runsName), "run-")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", startChildName, "--postgres", s.postgres, "--postgres-image", s.image, "--dir", dir)
 	cmd.Env = s.env
-	return cmd
+	return cmd, nil
 }
 
 // killed carries out the kills, in groups; after each group comes an ordinary
@@ -207,7 +216,11 @@ func (s *starts) killed(ctx context.Context) error {
 func (s *starts) killOne(ctx context.Context, moment time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, moment)
 	defer cancel()
-	stdout, err := s.child(ctx).Output()
+	cmd, err := s.child(ctx)
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.Output()
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("a start that was to be killed after %v failed before: %w", moment, err)
 	}

@@ -5,13 +5,28 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"deadwire/harness/wait"
+)
+
+const (
+	// makersMax bounds the wait for databases that were being made when a sweep
+	// began: what takes longer than that is left to the next one.
+	makersMax = 20 * time.Second
+	// lastLook is how long a backend may take, after its statement, to see that
+	// its client is gone. Until then it holds the lock of the client's run.
+	lastLook = "300 ms"
 )
 
 // sweep drops what runs left that are no more: clones whose run's lock is free,
 // and templates that nobody uses.
 func sweep(ctx context.Context, conn *pgx.Conn) error {
+	if err := awaitMakers(ctx, conn); err != nil {
+		return fmt.Errorf("sweep databases: %w", err)
+	}
 	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE starts_with(datname, $1) ORDER BY 1", Prefix)
 	if err != nil {
 		return fmt.Errorf("sweep databases: %w", err)
@@ -29,6 +44,38 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// awaitMakers waits until every database that is being made now is there, or not.
+// The server finishes the CREATE DATABASE of a client that was killed in the middle
+// of it; before that nobody sees the new database, and the client's run still
+// holds its lock. Databases whose making begins later are not waited for.
+func awaitMakers(ctx context.Context, conn *pgx.Conn) error {
+	var now time.Time
+	if err := conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeout(ctx, makersMax)
+	defer cancel()
+	err := wait.For(bounded, "databases that are being made", func(context.Context) wait.Answer {
+		var makers int
+		// The bound is the wait's own: a statement that it cancelled would end our session.
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = $1 AND pid <> pg_backend_pid() AND query_start < $2
+			AND query LIKE 'CREATE DATABASE %' AND (state = 'active' OR state_change > clock_timestamp() - $3::interval)`,
+			AdminName, now, lastLook).Scan(&makers)
+		switch {
+		case err != nil:
+			return wait.Never(err)
+		case makers > 0:
+			return wait.NotYet("%d sessions make one", makers)
+		}
+		return wait.Done()
+	})
+	if ctx.Err() == nil && bounded.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // lockOf returns the lock that those who use a database of ours hold.

@@ -7,13 +7,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"gotest.tools/v3/assert"
 
 	"deadwire/harness/pg"
 	"deadwire/harness/pg/external"
 	"deadwire/harness/pg/local"
 	"deadwire/harness/pg/pgtest"
+	"deadwire/harness/wait"
 )
 
 func TestMain(m *testing.M) {
@@ -83,4 +87,84 @@ func TestURLKeepsItsParameters(t *testing.T) {
 	assert.Equal(t, other.Query().Get("connect_timeout"), "7")
 	assert.Equal(t, other.Query().Get("dbname"), "")
 	assert.NilError(t, server.Stop(t.Context()))
+}
+
+// The server goes on with the CREATE DATABASE of a client that was killed, and
+// shows the database only when it has finished.
+func TestSweepWaitsForADatabaseThatIsBeingMade(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	url := startLocal(t, t.TempDir())
+	gate, watch := connect(t, url), connect(t, url)
+	// A comment that is not committed keeps others from copying the database:
+	// ShareUpdateExclusiveLock against CREATE DATABASE's ShareLock on the template.
+	execute(t, gate, "CREATE DATABASE gated TEMPLATE template0", "BEGIN", "COMMENT ON DATABASE gated IS 'busy'")
+	cutOff := ask(t, url, "CREATE DATABASE "+orphan+" TEMPLATE gated")
+	seen(ctx, t, watch, "query LIKE 'CREATE DATABASE %' AND wait_event_type = 'Lock'")
+	cutOff()
+
+	server, err := makeExternal(url).Start(ctx, pg.Config{Dir: t.TempDir()})
+	assert.NilError(t, err)
+	next := make(chan error, 1)
+	go func() {
+		_, err := pg.NewDatabases(server).Clone(ctx, "template0")
+		next <- err
+	}()
+	seen(ctx, t, watch, "pid <> pg_backend_pid() AND query LIKE '%state_change%'")
+	assert.Assert(t, len(next) == 0, "the next start did not wait")
+	execute(t, gate, "COMMIT")
+	assert.NilError(t, <-next)
+	var left bool
+	assert.NilError(t, watch.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", orphan).Scan(&left))
+	assert.Assert(t, !left)
+	assert.NilError(t, server.Stop(ctx))
+}
+
+// orphan is the database of a run that is no more.
+const orphan = pg.Prefix + "run_00000000dead_1"
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pg.Connect(t.Context(), url)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, conn.Close(context.Background())) })
+	return conn
+}
+
+// ask sends a statement and returns what closes the socket, as the kernel does for
+// a killed client: without Terminate, and without the request to cancel that pgx
+// sends for a session that it gives up.
+func ask(t *testing.T, url, sql string) (cutOff func()) {
+	t.Helper()
+	conn, err := pg.Connect(t.Context(), url)
+	assert.NilError(t, err)
+	raw, err := conn.PgConn().Hijack()
+	assert.NilError(t, err)
+	raw.Frontend.SendQuery(&pgproto3.Query{String: sql})
+	assert.NilError(t, raw.Frontend.Flush())
+	return func() { assert.NilError(t, raw.Conn.Close()) }
+}
+
+func execute(t *testing.T, conn *pgx.Conn, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		_, err := conn.Exec(t.Context(), sql)
+		assert.NilError(t, err, sql)
+	}
+}
+
+// seen waits until a session of the server meets the condition.
+func seen(ctx context.Context, t *testing.T, watch *pgx.Conn, condition string) {
+	t.Helper()
+	assert.NilError(t, wait.For(ctx, "a session with "+condition, func(ctx context.Context) wait.Answer {
+		var found bool
+		if err := watch.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE "+condition+")").Scan(&found); err != nil {
+			return wait.Never(err)
+		}
+		if !found {
+			return wait.NotYet("none")
+		}
+		return wait.Done()
+	}))
 }
