@@ -14,6 +14,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func Acquire(root string) (*Lease, error) {
 	head := header{Schema: schema, Token: token, PID: os.Getpid(), Boot: bootID(), Space: pidSpace(), Started: time.Now().UTC()}
 	// Created under a name that no sweep looks at, and renamed once locked: a
 	// lease is never seen without its lock.
-	file, err := os.CreateTemp(root, "new-*")
+	file, err := os.CreateTemp(root, newPrefix()+"*")
 	if err != nil {
 		return nil, fmt.Errorf("create lease: %w", err)
 	}
@@ -111,6 +112,13 @@ func Acquire(root string) (*Lease, error) {
 	}
 	return l, nil
 }
+
+// newPrefix begins the name of a lease that this process has not finished; by it a
+// sweep sees whether the process lives.
+func newPrefix() string { return fmt.Sprintf("new-%s-%d-", spaceNumber(), os.Getpid()) }
+
+// spaceNumber is pidSpace's number, fit for a file's name: "pid:[4026531836]".
+func spaceNumber() string { return strings.Trim(pidSpace(), "pid:[]") }
 
 // prepare makes the root and refuses one that another user could write to: a
 // forged lease would make us kill and delete on that user's behalf.

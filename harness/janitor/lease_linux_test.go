@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,6 +108,26 @@ func TestAnOldStillbornLeaseIsRemoved(t *testing.T) {
 
 // A process that the run was forking when it was killed has copies of all its
 // descriptors until it execs, and with them the lock.
+func TestAStillbornLeaseOfADeadProcessIsRemovedAtOnce(t *testing.T) {
+	t.Parallel()
+	root := newRoot(t)
+	assert.NilError(t, os.MkdirAll(root, 0o700))
+	dead := exec.Command("true")
+	assert.NilError(t, dead.Run())
+	mine := filepath.Join(root, newPrefix()+"1")
+	dying := filepath.Join(root, "new-"+spaceNumber()+"-"+strconv.Itoa(dead.Process.Pid)+"-1")
+	elsewhere := filepath.Join(root, "new-1-"+strconv.Itoa(dead.Process.Pid)+"-1") // a number of another pid namespace
+	for _, path := range []string{mine, dying, elsewhere} {
+		assert.NilError(t, os.WriteFile(path, nil, 0o600))
+	}
+	_, err := Sweep(t.Context(), root)
+	assert.NilError(t, err)
+	for path, want := range map[string]bool{mine: true, dying: false, elsewhere: true} {
+		_, err := os.Lstat(path)
+		assert.Equal(t, err == nil, want, path)
+	}
+}
+
 func TestACopyOfADeadRunsLockIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	gone := exec.Command("true")

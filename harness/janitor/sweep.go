@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 )
 
 // newLeaseMax is how old a lease may be that was created but never locked into
-// place; its creator died within microseconds, or is about to finish.
+// place, where its creator cannot be looked up: it died within microseconds, or is
+// about to finish.
 const newLeaseMax = time.Hour
 
 // Swept says what a sweep did.
@@ -71,10 +73,24 @@ func Sweep(ctx context.Context, root string, removers ...Remover) (Swept, error)
 // removeStillborn removes the file of a run that died while creating its lease.
 func removeStillborn(path string) error {
 	info, err := os.Lstat(path)
-	if err != nil || !strings.HasPrefix(info.Name(), "new-") || time.Since(info.ModTime()) < newLeaseMax {
+	if err != nil || !strings.HasPrefix(info.Name(), "new-") {
 		return nil
 	}
-	return os.Remove(path)
+	if !creatorDied(info.Name()) && time.Since(info.ModTime()) < newLeaseMax {
+		return nil
+	}
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) { // another sweep was faster
+		return err
+	}
+	return nil
+}
+
+// creatorDied reports whether the process is gone that began a lease of this name.
+func creatorDied(name string) bool {
+	rest, ours := strings.CutPrefix(name, "new-"+spaceNumber()+"-")
+	number, _, _ := strings.Cut(rest, "-")
+	pid, err := strconv.Atoi(number)
+	return ours && err == nil && pid > 0 && unix.Kill(pid, 0) == unix.ESRCH
 }
 
 type sweep struct {
