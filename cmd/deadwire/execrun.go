@@ -150,7 +150,11 @@ func (e *execution) observe(ctx context.Context, lane *harness.Lane, t trial, ou
 	}
 	started.Store(instance)
 	defer func() { err = errors.Join(err, instance.Close(ctx)) }()
-	if t.guard && instance.Certainty() != witness.Exact {
+	switch {
+	case !t.guard:
+	case instance.Certainty() == witness.Exact:
+		lane.DeferUnseen()
+	default:
 		lane.Defer()
 	}
 	e.signals.to(instance)

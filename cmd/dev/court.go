@@ -118,24 +118,34 @@ func (c *court) close(ctx context.Context) error {
 func (c *court) try(ctx context.Context, p plan) (wrong string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, trialMax)
 	defer cancel()
+	watch := witness.Options{Sends: witness.Senders, TLS: p.tls, Disabled: c.witness == witness.Holders, Blind: c.witness == deferring}
+	if p.guarded {
+		watch.Decide = witness.Guard
+	}
 	lane, err := c.rig.NewLane(ctx, harness.LaneConfig{
 		Name: strconv.Itoa(p.number), Database: c.rig.BorrowDatabase(c.rig.Server().Address().Database), Watch: true,
-		Witness: witness.Options{
-			Sends: witness.Senders, TLS: p.tls, Disabled: c.witness == witness.Holders, Blind: c.witness == deferring,
-		}, TLS: tap.TLSPassthrough,
+		Witness: watch, TLS: tap.TLSPassthrough,
 	})
 	if err != nil {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, lane.Close(ctx)) }()
-	if c.witness == deferring {
+	switch {
+	case c.witness == deferring:
 		lane.Defer()
+	case p.guarded:
+		lane.DeferUnseen()
 	}
-	if err := c.perform(ctx, lane, p); err != nil {
+	exit, err := c.perform(ctx, lane, p)
+	if err != nil {
 		return "", err
 	}
 	events := lane.Journal.Events()
-	wrong = p.verdict(events, c.witness)
+	if p.guarded {
+		wrong = p.rescued(events, exit)
+	} else {
+		wrong = p.verdict(events, c.witness)
+	}
 	if wrong != "" {
 		wrong += "\n" + sayJournal(events)
 	}
@@ -143,7 +153,7 @@ func (c *court) try(ctx context.Context, p plan) (wrong string, err error) {
 }
 
 // perform runs the program until nothing of it is left.
-func (c *court) perform(ctx context.Context, lane *harness.Lane, p plan) (err error) {
+func (c *court) perform(ctx context.Context, lane *harness.Lane, p plan) (exit subject.Exit, err error) {
 	env, url := lane.Env(), lane.URL()
 	if p.tls {
 		url = strings.Replace(url, "sslmode=disable", "sslmode=require", 1)
@@ -153,11 +163,11 @@ func (c *court) perform(ctx context.Context, lane *harness.Lane, p plan) (err er
 		strconv.FormatInt(p.before.Microseconds(), 10), strconv.FormatInt(p.after.Microseconds(), 10))
 	instance, err := lane.Start(ctx, subject.Command{Path: p.language.command[0], Args: args, Env: env})
 	if err != nil {
-		return err
+		return exit, err
 	}
 	defer func() { err = errors.Join(err, instance.Close(ctx)) }()
-	if _, err := instance.Wait(ctx); err != nil {
-		return err
+	if exit, err = instance.Wait(ctx); err != nil {
+		return exit, err
 	}
 	err = wait.For(ctx, "the program's processes to end", func(context.Context) wait.Answer {
 		if left := instance.PIDs(); len(left) > 0 {
@@ -165,7 +175,7 @@ func (c *court) perform(ctx context.Context, lane *harness.Lane, p plan) (err er
 		}
 		return wait.Done()
 	})
-	return errors.Join(err, lane.Settle(ctx))
+	return exit, errors.Join(err, lane.Settle(ctx))
 }
 
 // confessions returns who said that they did what, by role.
@@ -211,6 +221,27 @@ func (p plan) verdict(events []event.Event, kind string) string {
 		case e.Opener.PID != said["opener"]:
 			return fmt.Sprintf("opener %d, it was %d", e.Opener.PID, said["opener"])
 		}
+	}
+	return ""
+}
+
+// rescued judges the second run of a trial: with the act of the one who confessed
+// suppressed, and nothing else, its opener goes on and ends the session itself.
+func (p plan) rescued(events []event.Event, exit subject.Exit) string {
+	report, said := diagnose.Explain(events), confessions(events)
+	for _, e := range report.Endings {
+		if !e.Expected {
+			return fmt.Sprintf("ending %s all the same: %s", e.Rule, e.Message)
+		}
+	}
+	if exit.Code != 0 || exit.Signal != 0 {
+		return fmt.Sprintf("it did not survive: %+v", exit)
+	}
+	named := slices.ContainsFunc(report.Findings, func(f diagnose.Finding) bool {
+		return f.Rule == inherited && slices.Equal(f.PIDs, []int{said["actor"]})
+	})
+	if !named {
+		return fmt.Sprintf("it survived, but %d is not said to have been kept from it: %+v", said["actor"], report.Findings)
 	}
 	return ""
 }

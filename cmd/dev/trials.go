@@ -28,7 +28,8 @@ var trialPrograms embed.FS
 // trialsFlags choose the trials.
 type trialsFlags struct {
 	n, healthy, parallel int
-	seed, witness        string
+	seed, witness, shape string
+	prove                bool
 }
 
 func trialsCommand() *cobra.Command {
@@ -49,6 +50,8 @@ in the healthy ones.`,
 	flags.IntVar(&f.parallel, "parallel", 4, "how many at once")
 	flags.StringVar(&f.seed, "seed", "1", "text from which all choices follow")
 	flags.StringVar(&f.witness, "witness", "exact", "exact, holders or defer: with the last two nobody may be named wrongly")
+	flags.StringVar(&f.shape, "shape", "", "only trials of this shape, such as child-close")
+	flags.BoolVar(&f.prove, "prove", false, "after each fork.inherited-terminate run the program again with only that act suppressed, which it must survive")
 	return cmd
 }
 
@@ -82,6 +85,7 @@ type plan struct {
 	language      language
 	tls           bool
 	before, after time.Duration
+	guarded       bool // the second time: the act is suppressed
 }
 
 func (p plan) String() string {
@@ -89,7 +93,11 @@ func (p plan) String() string {
 	if p.tls {
 		wire = "TLS"
 	}
-	return fmt.Sprintf("%s in %s, %s, %v before, %v after", p.shape.name, p.language.name, wire, p.before, p.after)
+	again := ""
+	if p.guarded {
+		again = ", guarded"
+	}
+	return fmt.Sprintf("%s in %s, %s, %v before, %v after%s", p.shape.name, p.language.name, wire, p.before, p.after, again)
 }
 
 // plans draws n trials. The same seed, languages and number give the same plans.
@@ -101,8 +109,11 @@ func (f *trialsFlags) plans(installed []language) []plan {
 	for number := range f.n + f.healthy {
 		p := plan{number: number, language: installed[random.IntN(len(installed))], tls: random.IntN(2) == 0}
 		fits := slices.DeleteFunc(shapes(), func(s shape) bool {
-			return s.healthy != (number >= f.n) || !slices.Contains(s.languages, p.language.name) || s.plain && p.tls
+			return f.shape != "" && s.name != f.shape || s.healthy != (number >= f.n) || !slices.Contains(s.languages, p.language.name) || s.plain && p.tls
 		})
+		if len(fits) == 0 { // another language's, or the other kind
+			continue
+		}
 		p.shape = fits[random.IntN(len(fits))]
 		p.before = time.Duration(random.IntN(5000)) * time.Microsecond
 		p.after = time.Duration(random.IntN(5000)) * time.Microsecond
@@ -124,6 +135,9 @@ func (f *trialsFlags) run(ctx context.Context, out io.Writer) (err error) {
 	if len(installed) == 0 {
 		return errors.New("no language with a PostgreSQL driver is installed")
 	}
+	if f.prove && f.witness != witness.Exact {
+		return fmt.Errorf("--prove: only --witness=exact accuses anybody")
+	}
 	court, err := newCourt(ctx, f.witness)
 	if err != nil {
 		return err
@@ -135,6 +149,10 @@ func (f *trialsFlags) run(ctx context.Context, out io.Writer) (err error) {
 	for _, p := range f.plans(installed) {
 		group.Go(func() error {
 			said, err := court.try(ctx, p)
+			if f.prove && err == nil && said == "" && p.shape.rule == inherited {
+				p.guarded = true
+				said, err = court.try(ctx, p)
+			}
 			if err != nil {
 				return fmt.Errorf("trial %d, %s: %w", p.number, p, err)
 			}

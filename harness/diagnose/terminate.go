@@ -76,6 +76,12 @@ func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
 		e.Message = fmt.Sprintf("its opener, %s, sent Terminate while pid %d still used the session", h.name(call.PID), user)
 		return
 	}
+	if used := h.usedWithoutOpener(s, call); used != nil {
+		e.Rule = "fork.opener-left"
+		e.Evidence = append(e.Evidence, used.Seq)
+		e.Message = fmt.Sprintf("its opener, %s, sent Terminate while %s still held the session, and asked over it afterwards", h.name(call.PID), h.names(s.heirs(used.At)))
+		return
+	}
 	if left := h.leftBehind(e.HoldersAfter, call.At); left != nil {
 		e.Rule = "fork.opener-left"
 		e.Evidence = append(e.Evidence, left.exitSeq)
@@ -87,10 +93,51 @@ func (h *history) terminatedByOpener(s *session, call *event.Event, e *Ending) {
 	e.Message = fmt.Sprintf("its opener, %s, sent Terminate", h.name(call.PID))
 }
 
+// usedWithoutOpener returns the first message on the session after the opener's
+// Terminate that its opener cannot have sent, since by then it had let go: the sends
+// themselves need not have been looked at. Nil for none.
+func (h *history) usedWithoutOpener(s *session, call *event.Event) *event.Event {
+	for i, sign := range s.front.closings {
+		if sign.Seq < call.Seq || sign.Closing.Manner != event.Terminate {
+			continue
+		}
+		used := s.usedAfter(s.front.closings[i])
+		if used == nil || len(s.heirs(used.At)) == 0 {
+			return nil
+		}
+		return used
+	}
+	return nil
+}
+
+// heirs returns who held the session at that time, if its opener had let go; nil
+// while the opener held it, or when nobody was seen to.
+func (s *session) heirs(at time.Duration) []int {
+	pids := s.holdersAt(at)
+	if slices.Contains(pids, s.opener()) {
+		return nil
+	}
+	return pids
+}
+
+// names says several processes for humans.
+func (h *history) names(pids []int) string {
+	var said []string
+	for _, pid := range pids {
+		said = append(said, h.name(pid))
+	}
+	return strings.Join(said, ", ")
+}
+
 // leftBehind returns the one holder that was left with a session which its opener
 // had closed, if it failed later without a session of its own: libraries that read
-// before they write show no more than that.
+// before they write show no more than that. Who forked it and left, as a daemon's
+// first child does, does not count.
 func (h *history) leftBehind(holders []int, closed time.Duration) *process {
+	holders = slices.DeleteFunc(slices.Clone(holders), func(pid int) bool {
+		p := h.processes[pid]
+		return p != nil && p.exited && p.code != nil && *p.code == 0 && h.forkedOneOf(pid, holders)
+	})
 	if len(holders) != 1 {
 		return nil
 	}
@@ -105,6 +152,10 @@ func (h *history) leftBehind(holders []int, closed time.Duration) *process {
 		}
 	}
 	return p
+}
+
+func (h *history) forkedOneOf(pid int, pids []int) bool {
+	return slices.ContainsFunc(pids, func(other int) bool { p := h.processes[other]; return p != nil && p.ppid == pid })
 }
 
 // userAfter returns another process that sent on the session after call, or 0.

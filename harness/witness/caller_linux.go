@@ -151,6 +151,9 @@ func (c *caller) record(call event.Call) bool {
 	if decide != nil && call.Name != event.CallExit {
 		call.Blocked = decide(question) == Suppress && suppressible
 	}
+	if !call.Blocked && saysGoodbye(call) && !inherits(question) {
+		c.witness.sessions.ends(call.Inode)
+	}
 	c.witness.options.Recorder.Record(event.Event{
 		At: c.at, Kind: event.ProcessCalled, PID: c.pid, Session: id, Call: &call,
 	})

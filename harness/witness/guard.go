@@ -12,10 +12,21 @@ import (
 // opener having let go, is nobody's but its new owner's and is left alone; so is
 // every socket that did not come through a tap.
 func Guard(q Question) Decision {
-	if q.Session.IsZero() || !endsSession(q.Call) || q.Opener == 0 || q.PID == q.Opener || !slices.Contains(q.Call.Holders, q.Opener) {
+	if q.Session.IsZero() || !endsSession(q.Call) || !inherits(q) {
 		return Proceed
 	}
 	return Suppress
+}
+
+// inherits reports whether the caller only inherited the session: another process
+// opened it and still holds it.
+func inherits(q Question) bool {
+	return q.Opener != 0 && q.PID != q.Opener && slices.Contains(q.Call.Holders, q.Opener)
+}
+
+// saysGoodbye reports whether a send is, or may be, a Terminate or its last piece.
+func saysGoodbye(c event.Call) bool {
+	return c.Name == event.CallSend && (c.Type == terminate || mayEndTLS(c.Type, c.Bytes))
 }
 
 // endsSession reports whether a call ends the session it is made on, or, under

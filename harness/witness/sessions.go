@@ -30,6 +30,7 @@ type session struct {
 	sender  int    // who sent last, as far as sends are looked at
 	asked   bool   // that sender has sent more than start-up messages
 	torn    []byte // the beginning of a Terminate that came in pieces
+	lawful  bool   // who may end it was seen to do so
 }
 
 func newRegistry() registry {
@@ -136,6 +137,22 @@ func (r *registry) inode(id event.SessionID) (uint64, bool) {
 		return s.inode, true
 	}
 	return 0, false
+}
+
+// ends notes that somebody ends the session behind an inode who may.
+func (r *registry) ends(inode uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.byInode[inode]; s != nil {
+		s.lawful = true
+	}
+}
+
+func (r *registry) lawful(id event.SessionID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byID[id]
+	return s != nil && s.lawful
 }
 
 // inodes returns the sockets of all open sessions.

@@ -199,6 +199,11 @@ func (w *Witness) register(id event.SessionID, opened event.Opened, inode uint64
 // a signal: that it let go is seen by nobody else.
 func (w *Witness) Look() { w.poll.execing() }
 
+// EndsLawfully reports whether a process that may end a session, its opener or an
+// heir of it, was seen to send what ends it. What comes over the wire without that was
+// sent by another one, or in a way that the witness does not see.
+func (w *Witness) EndsLawfully(id event.SessionID) bool { return w.sessions.lawful(id) }
+
 // Ended forgets a session. Unknown ids are ignored.
 func (w *Witness) Ended(id event.SessionID) { w.sessions.remove(id) }
 
