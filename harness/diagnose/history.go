@@ -86,6 +86,7 @@ func fold(events []event.Event) *history {
 	}
 	h.sessions = join(order)
 	for _, s := range h.sessions {
+		s.heedGuard()
 		h.collectHolders(s)
 	}
 	return h

@@ -15,11 +15,12 @@ const typeTerminate = "Terminate"
 // it: the opener, one that it was handed over to, or one that only inherited it.
 func (h *history) byTerminate(s *session, signs []event.Event, e *Ending) bool {
 	sign := signs[0]
-	if sign.Closing.Manner != event.Terminate || origin(sign) != SideSubject {
+	call := s.call(event.CallSend, typeTerminate, sign)
+	garbled := sign.Closing.Manner == event.Desync && call != nil // a plain one in the middle of TLS
+	if sign.Closing.Manner != event.Terminate && !garbled || origin(sign) != SideSubject {
 		return false
 	}
 	e.Side = SideSubject
-	call := s.call(event.CallSend, typeTerminate, sign)
 	if call == nil { // the tap could read what the witness could not
 		call = s.loneRecord(sign)
 	}
