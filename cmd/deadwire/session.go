@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -63,6 +64,23 @@ func (f *common) registerSoak(flags *pflag.FlagSet) {
 	flags.StringVar(&f.proxyAPI, "proxy-api", "", "`ADDRESS` of Toxiproxy's HTTP interface (default: a free port)")
 }
 
+// checkFiles refuses, before anything has run, files that could not be written after it.
+func (f *common) checkFiles() error {
+	for flag, path := range map[string]string{"json": f.json, "junit": f.junit, "html": f.html} {
+		if path == "" {
+			continue
+		}
+		dir := filepath.Dir(path)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return usageError("--%s %s: there is no folder %s: make it, or name another file", flag, path, dir)
+		}
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			return usageError("--%s %s: that is a folder: name a file", flag, path)
+		}
+	}
+	return nil
+}
+
 // session is a run of ours: its folder, its lease, its rig.
 type session struct {
 	seed  string
@@ -75,6 +93,9 @@ type session struct {
 // open prepares everything that a run needs, in the order in which a failure
 // costs least, and sweeps what a killed run left.
 func (f *common) open(ctx context.Context) (s *session, err error) {
+	if err := f.checkFiles(); err != nil {
+		return nil, err
+	}
 	provider, err := f.provider(ctx)
 	if err != nil {
 		return nil, err
