@@ -54,6 +54,7 @@ type attempt struct {
 	name     string
 	earlier  *oracle.Snapshot // what an earlier run left, nil for the first
 	guard    bool             // keep inheritors from ending sessions
+	redo     redoing
 
 	lane     *harness.Lane
 	instance *subject.Instance
@@ -165,7 +166,7 @@ func (a *attempt) command() subject.Command {
 		return subject.Command{Path: a.scenario.Command[0], Args: a.scenario.Command[1:], Env: env}
 	}
 	w, p := a.scenario.Workload, a.runner.Subject
-	args := append(append([]string{}, p.Args...), "stream",
+	args := append(append(append([]string{}, p.Args...), a.redo.words()...),
 		"--source", a.images.URL(a.runner.catalogue(a.scenario)),
 		"--batch", strconv.Itoa(w.Batch), "--workers", strconv.Itoa(w.Workers),
 		"--run-id", fmt.Sprintf("%s-%d", a.name, time.Now().UnixMicro()),

@@ -38,7 +38,14 @@ func (r *Runner) prove(ctx context.Context, s Scenario, c Case, dir string, firs
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
-	again := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "proof", guard: true}
+	redo, err := r.redo(ctx, s, db, dir)
+	if err != nil {
+		return nil, err
+	}
+	again := attempt{
+		runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "proof", guard: true,
+		redo: redo, earlier: redo.earlier,
+	}
 	second, err := again.do(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("prove: %w", err)

@@ -45,6 +45,12 @@ func Recheck(dir string, stored report.Case) (report.Case, error) {
 
 // rejudge judges one stored attempt.
 func rejudge(dir, attempt string, earlier *oracle.Snapshot) (result, judgement, error) {
+	if earlier == nil {
+		var err error
+		if earlier, err = readEarlier(filepath.Join(dir, attempt)); err != nil {
+			return result{}, judgement{}, err
+		}
+	}
 	f, r, err := readFacts(filepath.Join(dir, attempt), earlier)
 	if err != nil {
 		return r, judgement{}, err

@@ -114,7 +114,11 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
-	first := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "first"}
+	redo, err := r.redo(ctx, s, db, dir)
+	if err != nil {
+		return err
+	}
+	first := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "first", redo: redo, earlier: redo.earlier}
 	result, err := first.do(ctx)
 	if err != nil {
 		return err
@@ -125,7 +129,7 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 		return err
 	}
 	if c.Resume != nil {
-		if err := r.resume(ctx, s, c, db, dir, result, &judged, out); err != nil {
+		if err := r.resume(ctx, &first, c.Resume.Expect, result, &judged, out); err != nil {
 			return err
 		}
 	}
@@ -139,19 +143,22 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 }
 
 // resume runs the subject again, without faults, over what the first run left.
-func (r *Runner) resume(ctx context.Context, s Scenario, c Case, db *harness.Database, dir string, before result, judged *judgement, out *report.Case) error {
-	dir = filepath.Join(dir, resumeName)
+func (r *Runner) resume(ctx context.Context, first *attempt, e Expect, before result, judged *judgement, out *report.Case) error {
+	dir := filepath.Join(first.dir, resumeName)
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	second := attempt{runner: r, scenario: s, database: db, dir: dir, name: "resume", earlier: &before.snapshot}
+	second := attempt{
+		runner: r, scenario: first.scenario, database: first.database, dir: dir, name: "resume",
+		redo: first.redo, earlier: &before.snapshot,
+	}
 	began := time.Now()
 	after, err := second.do(ctx)
 	if err != nil {
 		return fmt.Errorf("resume: %w", err)
 	}
 	out.RecoveryMS = time.Since(began).Milliseconds()
-	again, err := r.judged(ctx, s, c.Resume.Expect, after, dir)
+	again, err := r.judged(ctx, first.scenario, e, after, dir)
 	if err != nil {
 		return err
 	}
@@ -189,7 +196,7 @@ func (r *Runner) converges(ctx context.Context, s Scenario, e Expect, got result
 }
 
 func (r *Runner) reference(ctx context.Context, s Scenario) (*reference, error) {
-	key := r.catalogue(s).String()
+	key := referenceKey(r.catalogue(s), s.Workload.Redo)
 	r.mu.Lock()
 	if r.references == nil {
 		r.references = map[string]*reference{}
@@ -205,7 +212,7 @@ func (r *Runner) reference(ctx context.Context, s Scenario) (*reference, error) 
 }
 
 func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Snapshot, rel string, err error) {
-	dir, err := r.Dir.Case("fault-free", r.catalogue(s).String())
+	dir, err := r.Dir.Case("fault-free", referenceKey(r.catalogue(s), s.Workload.Redo))
 	if err != nil {
 		return snapshot, "", err
 	}
@@ -218,7 +225,11 @@ func (r *Runner) faultFree(ctx context.Context, s Scenario) (snapshot oracle.Sna
 		return snapshot, rel, err
 	}
 	defer func() { err = errors.Join(err, db.Close(context.WithoutCancel(ctx))) }()
-	a := attempt{runner: r, scenario: s, database: db, dir: dir, name: "fault-free"}
+	redo, err := r.redo(ctx, s, db, dir)
+	if err != nil {
+		return snapshot, rel, err
+	}
+	a := attempt{runner: r, scenario: s, database: db, dir: dir, name: "fault-free", redo: redo, earlier: redo.earlier}
 	got, err := a.do(ctx)
 	if err != nil {
 		return snapshot, rel, err
@@ -254,6 +265,12 @@ func (r *Runner) database(ctx context.Context, s Scenario) (*harness.Database, e
 		}
 		cfg.Key = "conveyor/" + r.Subject.Path + "/" + c.String()
 		cfg.Build = func(ctx context.Context, url string) error { return r.prepare(ctx, url, dir) }
+		if s.Workload.Redo {
+			cfg.Key += "/done"
+			cfg.Build = func(ctx context.Context, url string) error {
+				return errors.Join(r.prepare(ctx, url, dir), r.work(ctx, url, dir))
+			}
+		}
 	}
 	db, err := r.Rig.NewDatabase(ctx, cfg)
 	if err != nil {

@@ -39,6 +39,8 @@ type Workload struct {
 	Seed         string `json:"seed,omitempty"`          // of the card generator; default "deadwire"
 	RecycleAfter int    `json:"recycle_after,omitempty"` // jobs after which a worker is replaced; default never
 	DBTimeoutMS  int    `json:"db_timeout_ms,omitempty"` // deadline of each statement; default 5000
+	// Redo: all the work was done once before, and is done again from the start.
+	Redo bool `json:"redo,omitempty"`
 	// ConnectTimeoutS is the deadline of each connect, in seconds; default 30. It is
 	// no part of what most scenarios are about, so that a busy machine must not meet it.
 	ConnectTimeoutS int `json:"connect_timeout_s,omitempty"`
@@ -147,7 +149,7 @@ func (w Workload) with(other Workload) Workload {
 	return Workload{
 		Cards: cmp.Or(other.Cards, w.Cards), Workers: cmp.Or(other.Workers, w.Workers), Batch: cmp.Or(other.Batch, w.Batch),
 		Seed: cmp.Or(other.Seed, w.Seed), RecycleAfter: cmp.Or(other.RecycleAfter, w.RecycleAfter), DBTimeoutMS: cmp.Or(other.DBTimeoutMS, w.DBTimeoutMS),
-		ConnectTimeoutS: cmp.Or(other.ConnectTimeoutS, w.ConnectTimeoutS),
+		ConnectTimeoutS: cmp.Or(other.ConnectTimeoutS, w.ConnectTimeoutS), Redo: other.Redo || w.Redo,
 	}
 }
 

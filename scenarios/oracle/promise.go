@@ -42,11 +42,13 @@ func Promises() []Promise {
 		{"coordinator-session-kept", "the coordinator's one session lives from before its workers until after them", coordinatorKept}, // 22, 24
 		{"evidence-unique", "a card has one evidence row for each content hash, and only when it has a hash", evidenceUnique},         // 1, 3
 		{"votes-unique", "an agent says one thing about a card, once", votesUnique},                                                   // 2, 10
+		{"votes-kept", "a vote stays until another one takes its place", votesKept},                                                   // 8, 9
 		{"votes-on-evidence", "every machine vote rests on evidence", votesOnEvidence},                                                // 14
 		{"run-named", "everything that a machine wrote names its run", runNamed},                                                      // 11
 		{"machines-never-resolve", "no status changes without a person's vote", machinesNeverResolve},                                 // 5, 6
 		{"nothing-lost", "when the work is said to be done, every card that can be read was read", nothingLost},                       // 8, 47
 		{"sessions-bounded", "a dispatch has one work, one slot and one session for each worker", sessionsBounded},                    // 26
+		{"slot-apart", "each batch holds its slot on a session of its own", slotApart},                                                // 26, 32
 		{"no-session-left", "at rest the server has no session of the subject", noSessionLeft},                                        // 25
 		{"no-lock-left", "at rest no advisory lock is held", noLockLeft},                                                              // 25, 31
 		{"no-process-left", "at rest no process of the subject is left", noProcessLeft},                                               // 29

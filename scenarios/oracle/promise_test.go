@@ -39,7 +39,7 @@ func whole() oracle.Input {
 			{Session: 2, Role: "worker-1", Rule: "close.ordinary"},
 		}},
 		Events: []event.Event{
-			opened(1, "coordinator"), opened(2, "worker-1"), closed(2), closed(1),
+			opened(1, "coordinator"), opened(9, "slot"), opened(2, "worker-1"), closed(9), closed(2), closed(1),
 		},
 		Completed: true,
 		Workers:   1,
@@ -88,7 +88,7 @@ func TestEachBreachBreaksItsOwnPromise(t *testing.T) {
 func breachesOfRecords() []breach {
 	return []breach{
 		{"running although it ended in order", func(in *oracle.Input) {
-			in.Snapshot.Ledger = append(in.Snapshot.Ledger, oracle.Entry{RunID: "r2", Status: "running"})
+			in.Snapshot.Ledger[0] = oracle.Entry{RunID: "r2", Status: "running"}
 		}, "ledger-truthful", "r2 still says RUNNING"},
 		{"completed without an end", func(in *oracle.Input) { in.Snapshot.Ledger[0].Finished = false }, "ledger-truthful", "r1 is COMPLETED without end or counters"},
 		{"completed without counters", func(in *oracle.Input) { in.Snapshot.Ledger[0].Elapsed = false }, "ledger-truthful", "r1 is COMPLETED without"},
@@ -99,7 +99,7 @@ func breachesOfRecords() []breach {
 			in.Report.Endings[0].Rule = "fork.inherited-terminate"
 		}, "coordinator-session-kept", "session 1 ended by fork.inherited-terminate"},
 		{"the coordinator closed before a worker came", func(in *oracle.Input) {
-			in.Events = []event.Event{opened(1, "coordinator"), closed(1), opened(2, "worker-1"), closed(2)}
+			in.Events = []event.Event{opened(1, "coordinator"), opened(9, "slot"), closed(9), closed(1), opened(2, "worker-1"), closed(2)}
 		}, "coordinator-session-kept", "session 1 was closed before the workers' sessions"},
 		{"two rows of evidence for one content", func(in *oracle.Input) {
 			in.Snapshot.Evidence = append(in.Snapshot.Evidence, in.Snapshot.Evidence[0])
@@ -118,6 +118,12 @@ func breachesOfRecords() []breach {
 		{"evidence without a run", func(in *oracle.Input) { in.Snapshot.Evidence[1].RunID = "" }, "run-named", "evidence of b"},
 		{"a machine's vote without a run", func(in *oracle.Input) { in.Snapshot.Votes[1].RunID = "" }, "run-named", "vote on b"},
 		{"a scan without a run", func(in *oracle.Input) { in.Snapshot.Scans[0].RunID = "" }, "run-named", "scan of damaged"},
+		{"a vote vanished", func(in *oracle.Input) {
+			in.Earlier = &oracle.Snapshot{Votes: []oracle.Vote{{Card: "a", Printing: "p3", Agent: "ocr-v2", Source: "ocr", RunID: "r0"}}}
+		}, "votes-kept", "the vote on a by ocr-v2 is gone"},
+		{"a vote was written twice", func(in *oracle.Input) {
+			in.Earlier = &oracle.Snapshot{Votes: []oracle.Vote{{Card: "a", Printing: "p1", Agent: "ocr-v1", Source: "ocr", RunID: "r0"}}}
+		}, "votes-kept", "the vote on a by ocr-v1 was written again by r1, just as it was"},
 		{"a status without a person", func(in *oracle.Input) { in.Snapshot.Cards[0].Status = "resolved" }, "machines-never-resolve", "a is resolved"},
 		{"a card was forgotten", func(in *oracle.Input) {
 			in.Snapshot.Cards = append(in.Snapshot.Cards, oracle.Card{Identifier: "c", Hashed: true, Status: "unresolved"})
@@ -133,6 +139,9 @@ func breachesAtRest() []breach {
 			}
 			in.Events = append(in.Events, opened(14, "stray"))
 		}, "sessions-bounded", "5 sessions were open at once, the bound is 4"},
+		{"a slot without a session of its own", func(in *oracle.Input) {
+			in.Snapshot.Ledger = append(in.Snapshot.Ledger, oracle.Entry{RunID: "r2", Status: "completed", Finished: true, Elapsed: true})
+		}, "slot-apart", "2 batches were begun with 1 sessions for slots"},
 		{"a session is left", func(in *oracle.Input) {
 			in.Snapshot.Sessions = []oracle.Session{{PID: 7, ApplicationName: "conveyor/slot", State: "idle"}}
 		}, "no-session-left", "backend 7 (conveyor/slot, idle)"},
@@ -171,6 +180,15 @@ func harmlessRecords() []harmless {
 			in.Snapshot.Ledger = append(in.Snapshot.Ledger, row)
 			in.Earlier = &oracle.Snapshot{Ledger: []oracle.Entry{row}}
 		}},
+		{"a vote gave way to another one", func(in *oracle.Input) {
+			in.Earlier = &oracle.Snapshot{Votes: []oracle.Vote{
+				{Card: "a", Printing: "p9", Agent: "ocr-v1", Source: "ocr", RunID: "r0"},
+				{Card: "b", Printing: "p9", Agent: "nobody", Source: "user"},
+			}}
+		}},
+		{"no session can be told from another", func(in *oracle.Input) {
+			in.Events = nil
+		}},
 		{"a killed coordinator's session ends with it", func(in *oracle.Input) {
 			in.Killed, in.Completed = true, false
 			in.Report.Endings[0].Rule = "process.died"
@@ -200,7 +218,7 @@ func harmlessSessions() []harmless {
 	return []harmless{
 		{"a recycled worker's session comes after the first worker's", func(in *oracle.Input) {
 			in.Events = []event.Event{
-				opened(1, "coordinator"), opened(2, "worker-1"), closed(2), opened(3, "worker-1"), closed(3), closed(1),
+				opened(1, "coordinator"), opened(9, "slot"), closed(9), opened(2, "worker-1"), closed(2), opened(3, "worker-1"), closed(3), closed(1),
 			}
 		}},
 		{"a session opened after the coordinator's that is no worker's", func(in *oracle.Input) {
