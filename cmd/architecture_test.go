@@ -94,11 +94,12 @@ var imports = map[string][]string{
 	"scenarios/workload":   {"harness/event", "harness/verdict", "harness/diagnose", "harness/pg"},
 	"scenarios/oracle":     {"harness/event", "harness/verdict", "harness/diagnose", "harness/pg"},
 	"scenarios/soak":       {"scenarios/...", "faults/...", "harness/..."},
+	"scenarios/planted":    {}, // only tests and developers build what it plants
 
 	"cmd":          {},
 	"cmd/deadwire": {"cmd/deadwire/...", "scenarios/...", "faults/...", "harness/...", "pipeline/..."},
 	"cmd/conveyor": {"pipeline/..."},
-	"cmd/dev":      {"harness/...", "pipeline/..."},
+	"cmd/dev":      {"harness/...", "pipeline/...", "scenarios/planted"},
 }
 
 // libraries says where a library may be used outside of tests: one heavy

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -63,7 +64,7 @@ func (f *runFlags) replay(ctx context.Context, given *pflag.FlagSet, name string
 		return usageError("%w", err)
 	}
 	f.take(how, given)
-	jobs, err := jobsToReplay(how, before)
+	jobs, err := jobsToReplay(dir, how, before)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (f *runFlags) take(how rundir.Repeat, given *pflag.FlagSet) {
 	f.allowRemote = f.allowRemote || how.AllowRemote
 }
 
-func jobsToReplay(how rundir.Repeat, cases []report.Case) ([]job, error) {
+func jobsToReplay(dir string, how rundir.Repeat, cases []report.Case) ([]job, error) {
 	all, err := scenarios.Builtin()
 	if err != nil {
 		return nil, err
@@ -142,7 +143,11 @@ func jobsToReplay(how rundir.Repeat, cases []report.Case) ([]job, error) {
 		if i < 0 {
 			return nil, usageError("%s: the run does not say where it came from", c.Name)
 		}
-		j, err := lookup(all, how.Cases[i])
+		from := how.Cases[i]
+		if from.File != "" && !filepath.IsAbs(from.File) {
+			from.File = filepath.Join(dir, from.File) // a soak keeps its rounds in its folder
+		}
+		j, err := lookup(all, from)
 		if err != nil {
 			return nil, err
 		}

@@ -27,6 +27,7 @@ type soakFlags struct {
 	policy     string
 	keepGoing  bool
 	shrinkRuns int
+	shrinkFor  time.Duration
 	subject    string
 	ownServer  bool
 }
@@ -55,6 +56,7 @@ what remains is written to repro.yaml, which deadwire run repeats.`,
 	flags.StringVar(&f.policy, "policy", "", "`FILE` with weights, workload and thresholds")
 	flags.BoolVar(&f.keepGoing, "keep-going", false, "count failures and go on, without shrinking them")
 	flags.IntVar(&f.shrinkRuns, "shrink-runs", 60, "spend at most `N` runs on shrinking a failure; 0: none")
+	flags.DurationVar(&f.shrinkFor, "shrink-for", 10*time.Minute, "spend at most that long on shrinking a failure")
 	flags.StringVar(&f.subject, "subject", "", "`BINARY` to soak in place of the built-in conveyor")
 	flags.BoolVar(&f.ownServer, "server-faults", true, "draw crashes and restarts of the server too, in rounds with a server of their own")
 	return cmd
@@ -80,7 +82,7 @@ func (f *soakFlags) run(ctx context.Context) (err error) {
 	began := time.Now()
 	result, err := soak.Run(ctx, soak.Config{
 		Runner: runner, Seed: s.seed, Policy: policy, For: f.duration, Rounds: f.rounds, First: f.first, Parallel: f.parallel,
-		KeepGoing: f.keepGoing, ShrinkRuns: f.shrinkRuns, Dir: s.dir.Path(),
+		KeepGoing: f.keepGoing, ShrinkRuns: f.shrinkRuns, ShrinkFor: f.shrinkFor, Dir: s.dir.Path(),
 		Done:   func(o soak.Outcome) { fmt.Println(roundLine(time.Since(began), o)) },
 		Shrunk: func(t soak.Step) { fmt.Println(shrinkLine(time.Since(began), t)) },
 	})
@@ -90,15 +92,18 @@ func (f *soakFlags) run(ctx context.Context) (err error) {
 
 // check refuses bad flags and a bad policy before anything is started.
 func (f *soakFlags) check() (policy soak.Policy, err error) {
-	if f.duration <= 0 || f.rounds < 0 || f.first < 1 || f.parallel < 1 || f.shrinkRuns < 0 {
-		return policy, usageError("--for, --first and --parallel must be positive, --rounds and --shrink-runs not negative")
+	if f.duration <= 0 || f.rounds < 0 || f.first < 1 || f.parallel < 1 || f.shrinkRuns < 0 || f.shrinkFor <= 0 {
+		return policy, usageError("--for, --first, --parallel and --shrink-for must be positive, --rounds and --shrink-runs not negative")
 	}
 	if f.policy != "" {
 		if policy, err = soak.ReadPolicy(f.policy); err != nil {
 			return policy, usageError("%w", err)
 		}
 	}
-	return policy, (&runFlags{subject: f.subject}).checkSubject()
+	r := runFlags{subject: f.subject}
+	err = r.checkSubject()
+	f.subject = r.subject
+	return policy, err
 }
 
 // roundLine is one dense line for a round; `deadwire help columns` is its legend.
@@ -130,11 +135,18 @@ func marked(o soak.Outcome) string {
 }
 
 func shrinkLine(at time.Duration, t soak.Step) string {
-	word := "gone"
-	if t.Failed {
-		word = "fails"
+	word := ""
+	if t.Kept {
+		word = "kept"
 	}
-	return fmt.Sprintf("%7.0fs  shrink %-3d %-6s  %s", at.Seconds(), t.Runs, word, orNone(t.Faults))
+	return fmt.Sprintf("%7.0fs  shrink %-3d %-4s fails %d of %d  %s: %s", at.Seconds(), t.Runs, word, t.Fails, t.Of, t.Round, orNone(kindsOf(t.Round)))
+}
+
+func kindsOf(r soak.Round) (names []string) {
+	for _, e := range r.Faults {
+		names = append(names, e.Fault.Name())
+	}
+	return names
 }
 
 func orNone(words []string) string {
@@ -157,7 +169,7 @@ func (f *soakFlags) finishSoak(s *session, r soak.Result, took time.Duration, in
 	last := rundir.Last{Status: rundir.Passed, Subject: f.subject}
 	for _, failure := range r.Failed {
 		last.Status = rundir.FailedRun
-		fmt.Print(failureBlock(s.dir.Path(), failure))
+		fmt.Print(f.failureBlock(s.dir.Path(), failure))
 	}
 	for _, missed := range r.Missed {
 		last.Status = rundir.FailedRun
@@ -172,24 +184,11 @@ func (f *soakFlags) finishSoak(s *session, r soak.Result, took time.Duration, in
 		"schema": "deadwire.soak/1", "version": Version, "seed": s.seed, "verdict": r.Verdict(), "dir": s.dir.Path(), "postgres": s.postgres(),
 		"duration_ms": took.Milliseconds(), "first": f.first, "next": r.Next, "tally": r.Tally, "line": r.Tally.Line(), "missed": r.Missed, "interrupted": interrupted,
 	}
-	err := rundir.WriteJSON(filepath.Join(s.dir.Path(), "soak.json"), record)
+	err := errors.Join(f.storeSoak(s, r, took, interrupted, &last), rundir.WriteJSON(filepath.Join(s.dir.Path(), "soak.json"), record))
 	if f.json != "" {
 		err = errors.Join(err, rundir.WriteJSON(f.json, record))
 	}
 	return errors.Join(err, s.dir.Finish(last))
-}
-
-func failureBlock(dir string, f soak.Failure) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "\nFAIL  round %d\n  Broken   %s\n", f.N, oneLine(f.Case.Reason, 600))
-	if f.Case.Error != "" {
-		fmt.Fprintf(&b, "  Error    %s\n", oneLine(f.Case.Error, 300))
-	}
-	fmt.Fprintf(&b, "  look     %s\n", filepath.Join(dir, f.Case.Dir))
-	if f.Repro != "" {
-		fmt.Fprintf(&b, "  shrunk   from %d faults to %d; fails %d of %d times\n  again    deadwire run %s\n", f.Before, f.After, f.Again, f.Of, quoted(absolute(f.Repro)))
-	}
-	return b.String()
 }
 
 func concludeSoak(r soak.Result, interrupted bool) error {
@@ -226,6 +225,8 @@ A policy file (--policy) may hold:
   swarm:      true                         switch half of the kinds off in each round
   workers:    3                            worker processes of conveyor
   cards:      18                           cards of a round
+  catalogues: 4                            different catalogues that take turns
+  redo:       4                            every fourth round does work again that was done (default: none)
   thresholds: ["recovery p95 < 20s"]       conditions on` + metricsHelp(),
 	}
 }

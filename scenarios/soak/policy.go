@@ -17,6 +17,12 @@ type Policy struct {
 	Schedule schedule.Policy
 	// Cards is how many the subject works on in each round; default 18.
 	Cards int
+	// Catalogues is how many different catalogues take turns: each costs a fault-free
+	// run, made once; default 4.
+	Catalogues int
+	// Redo: every so many rounds the work was done once before and is done again;
+	// default 0, never.
+	Redo int
 	// Thresholds are conditions on the tally's numbers, such as "recovery p95 < 20s".
 	Thresholds []string
 
@@ -30,14 +36,20 @@ type policyFile struct {
 	Swarm      *bool          `yaml:"swarm"`
 	Workers    int            `yaml:"workers"`
 	Cards      int            `yaml:"cards"`
+	Catalogues int            `yaml:"catalogues"`
+	Redo       int            `yaml:"redo"`
 	Thresholds []string       `yaml:"thresholds"`
 }
 
-const cardsDefault = 18
+const (
+	cardsDefault      = 18
+	cataloguesDefault = 4
+)
 
 func (p Policy) withDefaults() Policy {
 	p.Schedule.Workers = cmp.Or(p.Schedule.Workers, 3)
 	p.Cards = cmp.Or(p.Cards, cardsDefault)
+	p.Catalogues = cmp.Or(p.Catalogues, cataloguesDefault)
 	return p
 }
 
@@ -54,7 +66,7 @@ func ReadPolicy(file string) (Policy, error) {
 	}
 	p := Policy{
 		Schedule: schedule.Policy{Weights: f.Weights, FaultsMax: f.FaultsMax, Swarm: f.Swarm, Workers: f.Workers},
-		Cards:    f.Cards, Thresholds: f.Thresholds,
+		Cards:    f.Cards, Catalogues: f.Catalogues, Redo: f.Redo, Thresholds: f.Thresholds,
 	}
 	if err := p.Check(); err != nil {
 		return Policy{}, fmt.Errorf("%s: %w", file, err)
@@ -64,8 +76,13 @@ func ReadPolicy(file string) (Policy, error) {
 
 // Check returns what is wrong with the policy, and reads its thresholds.
 func (p *Policy) Check() error {
-	if p.Cards < 0 {
-		return fmt.Errorf("cards: %d is negative", p.Cards)
+	for _, count := range []struct {
+		name string
+		n    int
+	}{{"cards", p.Cards}, {"catalogues", p.Catalogues}, {"redo", p.Redo}} {
+		if count.n < 0 {
+			return fmt.Errorf("%s: %d is negative", count.name, count.n)
+		}
 	}
 	if err := p.Schedule.Check(); err != nil {
 		return err

@@ -33,12 +33,13 @@ type specWorkload struct {
 	Batch       int    `json:"batch"`
 	Seed        string `json:"seed"`
 	DBTimeoutMS int    `json:"db_timeout_ms"`
+	Redo        bool   `json:"redo,omitempty"`
 }
 
 type kase struct {
 	Faults []schedule.Entry `json:"faults,omitempty"`
 	Expect faulted          `json:"expect"`
-	Resume resumed          `json:"resume"`
+	Resume *resumed         `json:"resume,omitempty"`
 }
 
 type faulted struct {
@@ -70,30 +71,26 @@ const (
 	limit = "90s"
 	// dbTimeoutMS is the deadline of each statement.
 	dbTimeoutMS = 5000
-	// catalogues is how many different workloads take turns: each costs a
-	// fault-free run, made once.
-	catalogues = 4
-	batches    = 3 // in a round
+	batches     = 3 // in a round
 )
 
 // Text returns a round as a scenario that `deadwire run` reads. It is pure.
-func Text(seed string, p Policy, n int, entries []schedule.Entry) (string, error) {
-	p = p.withDefaults()
+func Text(seed string, r Round) (string, error) {
+	k := kase{Faults: r.Faults, Expect: expects(r.Faults)}
+	if !r.Once {
+		k.Resume = &resumed{Expect: healed{Outcome: "completes", Converges: true}}
+	}
 	s := spec{
 		Name:  scenarioName,
-		Story: fmt.Sprintf("Round %d of a soak with seed %s: the subject may fail while faults act, but must tell the truth, and come to the same end once they are healed.", n, seed),
+		Story: fmt.Sprintf("Round %d of a soak with seed %s: the subject may fail while faults act, but must tell the truth, and come to the same end once they are healed.", r.N, seed),
 		Limit: limit,
 		Workload: specWorkload{
-			Cards: p.Cards, Workers: p.Schedule.Workers, Batch: max(1, p.Cards/batches), DBTimeoutMS: dbTimeoutMS,
-			Seed: fmt.Sprintf("soak-%d", n%catalogues),
+			Cards: r.Work.Cards, Workers: r.Work.Workers, Batch: r.Work.Batch, DBTimeoutMS: dbTimeoutMS,
+			Seed: r.Work.Seed, Redo: r.Work.Redo,
 		},
-		Cases: map[string]kase{caseName: {
-			Faults: entries,
-			Expect: expects(entries),
-			Resume: resumed{Expect: healed{Outcome: "completes", Converges: true}},
-		}},
+		Cases: map[string]kase{r.name(): k},
 	}
-	if needsServer(entries) {
+	if needsServer(r.Faults) {
 		s.Server = "own"
 	}
 	text, err := json.Marshal(s)
@@ -101,7 +98,7 @@ func Text(seed string, p Policy, n int, entries []schedule.Entry) (string, error
 		text, err = yaml.JSONToYAML(text)
 	}
 	if err != nil {
-		return "", fmt.Errorf("write round %d: %w", n, err)
+		return "", fmt.Errorf("write round %d: %w", r.N, err)
 	}
 	return string(text), nil
 }
@@ -126,7 +123,7 @@ func expects(entries []schedule.Entry) faulted {
 		Invariants: map[string]string{"coordinator-session-kept": "any"},
 	}
 	if len(entries) == 0 {
-		f.Power, f.Invariants = "all", map[string]string{}
+		f.Outcome, f.Power, f.Invariants = "completes", "all", map[string]string{}
 	}
 	var rules []string
 	for _, e := range entries {
@@ -154,6 +151,19 @@ func unreachable(kind string) bool {
 	default:
 		return false
 	}
+}
+
+// name is the round's name as a case.
+func (r Round) name() string { return fmt.Sprintf("%s-%d", caseName, r.N) }
+
+// scenario returns the round as a runner takes it; the error says that there can be
+// no such scenario.
+func (r Round) scenario(seed string) (scenarios.Scenario, scenarios.Case, error) {
+	text, err := Text(seed, r)
+	if err != nil {
+		return scenarios.Scenario{}, scenarios.Case{}, err
+	}
+	return Parse(text)
 }
 
 // Parse returns a round's text as what a runner runs.

@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"slices"
+	"time"
 
-	"deadwire/faults/schedule"
+	"golang.org/x/sync/errgroup"
+
 	"deadwire/harness/report"
 	"deadwire/harness/verdict"
 )
@@ -17,47 +18,44 @@ import (
 // ReproName is the file that a failure is shrunk to, in the run's folder.
 const ReproName = "repro.yaml"
 
-// Step is one try of shrinking.
+// Step is one variant that shrinking tried.
 type Step struct {
-	Faults []string
-	Failed bool // in the same way as the original
-	Runs   int  // tried so far
+	Round     Round
+	Fails, Of int  // how often it failed in the same way
+	Kept      bool // shrinking goes on from it
+	Runs      int  // spent so far
 }
 
-// triesEach is how often a variant is tried before it counts as harmless: a
-// failure that depends on the order of processes does not come every time.
-const triesEach = 3
+const (
+	// triesEach is how often a variant is tried: a failure that depends on the order
+	// of processes does not come every time.
+	triesEach = 3
+	// triesMore is how often a failure that did not come again is tried beyond that.
+	triesMore = 6
+	// triesLast is how often what remains is tried, to tell how sure it is.
+	triesLast = 10
+)
 
 // shrinker tries ever smaller variants of a failing round.
 type shrinker struct {
 	soak *soak
-	n    int
+	run  func(ctx context.Context, round Round, try int) (report.Case, error)
 	want []string // signature of the failure
+	need int      // of triesEach that must fail: as many as of the round itself
 	runs int
+	// most and ends bound the runs and the time.
+	most int
+	ends time.Time
 }
 
-// shrink makes a failing round smaller and writes what remains. The caller holds s.mu.
-func (s *soak) shrink(ctx context.Context, n int, entries []schedule.Entry, failure *Failure) error {
-	k := &shrinker{soak: s, n: n, want: signature(failure.Case)}
-	small, err := k.smallest(ctx, entries)
-	if errors.Is(err, errNotAgain) {
-		return nil // said by the failure: it failed 0 times when tried again
-	}
-	if err != nil {
+// shrink makes a failing round smaller and writes what remains. What did not fail
+// again is written as it was, with the rate that was seen.
+func (s *soak) shrink(ctx context.Context, round Round, failure *Failure) error {
+	k := &shrinker{soak: s, run: s.round, want: signature(failure.Case), most: s.ShrinkRuns, ends: time.Now().Add(s.shrinkFor())}
+	if err := k.shrink(ctx, round, failure); err != nil {
 		return err
 	}
-	failure.After = len(small)
-	for range triesEach {
-		failed, err := k.fails(ctx, small, 1)
-		if err != nil {
-			return err
-		}
-		failure.Of++
-		if failed {
-			failure.Again++
-		}
-	}
-	text, err := Text(s.Seed, s.Policy, n, small)
+	text, err := Text(s.Seed, failure.Small)
 	if err != nil {
 		return err
 	}
@@ -69,91 +67,139 @@ func (s *soak) shrink(ctx context.Context, n int, entries []schedule.Entry, fail
 	return nil
 }
 
-// smallest returns the smallest variant found that still fails in the same way.
-func (k *shrinker) smallest(ctx context.Context, entries []schedule.Entry) ([]schedule.Entry, error) {
-	again, err := k.fails(ctx, entries, triesEach)
-	if err != nil {
-		return nil, err
+// shrink finds out how often the round fails, and then what is left of it.
+func (k *shrinker) shrink(ctx context.Context, round Round, failure *Failure) error {
+	failure.Small = round
+	err := k.reproduce(ctx, round, failure)
+	if err == nil && k.need > 0 {
+		failure.Small, err = k.smallest(ctx, round, failure)
 	}
-	if !again {
-		return nil, errNotAgain
+	failure.Runs = k.runs
+	return err
+}
+
+// reproduce finds out how often the round fails when it is run again.
+func (k *shrinker) reproduce(ctx context.Context, round Round, failure *Failure) (err error) {
+	if failure.Again, failure.Of, err = k.fails(ctx, round, triesEach, 0); err != nil {
+		return err
 	}
+	k.need = failure.Again
+	if k.need == 0 {
+		again, of, err := k.fails(ctx, round, triesMore, 1)
+		failure.Again, failure.Of, k.need = failure.Again+again, failure.Of+of, again
+		return err
+	}
+	return nil
+}
+
+// smallest returns the smallest variant that fails as reliably as the round did.
+func (k *shrinker) smallest(ctx context.Context, round Round, failure *Failure) (Round, error) {
+	kept := []Round{round}
+	refused := map[string]bool{}
+	candidates := slices.Collect(round.smaller())
 	for progress := true; progress; {
-		progress = false
-		for variant := range schedule.Shrink(entries) {
-			if k.runs >= k.soak.ShrinkRuns || ctx.Err() != nil {
-				return entries, nil
-			}
-			failed, err := k.fails(ctx, variant, triesEach)
+		progress = false // what was refused before may do after another step
+		for at := 0; at < len(candidates) && !k.over(ctx); {
+			failed, err := k.accepts(ctx, candidates[at], refused)
 			if err != nil {
-				return nil, err
+				return round, err
 			}
-			if failed {
-				entries, progress = variant, true
-				break
+			if !failed {
+				at++
+				continue
 			}
+			kept, progress = append(kept, candidates[at]), true
+			candidates = slices.Collect(candidates[at].smaller()) // the next one has taken its place
 		}
 	}
-	return entries, nil
+	return k.confirmed(ctx, kept, failure)
 }
 
-// fails reports whether a variant fails in the same way, in one of so many tries.
-func (k *shrinker) fails(ctx context.Context, entries []schedule.Entry, tries int) (bool, error) {
-	for range tries {
-		k.runs++
-		c, err := k.soak.round(ctx, k.n, entries, k.runs)
+// confirmed goes back from the smallest of the kept rounds to the first that fails
+// in a longer series too, or else to the one that was seen to fail most. The
+// series have half of the budget to themselves.
+func (k *shrinker) confirmed(ctx context.Context, kept []Round, failure *Failure) (Round, error) {
+	k.most += k.most / 2
+	k.ends = k.ends.Add(k.soak.shrinkFor() / 2)
+	best, need := kept[0], (triesLast*k.need+triesEach-1)/triesEach
+	for n := len(kept) - 1; n > 0; n-- {
+		again, of, err := k.fails(ctx, kept[n], triesLast, need)
 		if err != nil {
-			return false, err
+			return best, err
 		}
-		failed := c.Verdict == verdict.Fail && overlap(k.want, signature(c))
-		if k.soak.Shrunk != nil {
-			k.soak.Shrunk(Step{Faults: kinds(entries), Failed: failed, Runs: k.runs})
+		if n == len(kept)-1 || again*failure.Of > failure.Again*of {
+			best, failure.Again, failure.Of = kept[n], again, of
 		}
-		if err := k.soak.drop(c); err != nil {
-			return false, err
-		}
-		if failed {
-			return true, nil
-		}
-		if ctx.Err() != nil {
-			return false, nil
+		if again >= need || k.over(ctx) {
+			break
 		}
 	}
-	return false, nil
+	return best, nil
 }
 
-// particular is what differs between two runs with the same failure.
-var particular = regexp.MustCompile(`[0-9]+|"[^"]*"|\([^)]*\)`)
-
-// signature returns what was wrong with a case, without its numbers: broken
-// promises and unexpected rules by name, anything else by its first words.
-func signature(c report.Case) []string {
-	var signs []string
-	for _, f := range c.Findings {
-		if f.Invariant != "" {
-			signs = append(signs, f.Invariant)
-		}
+// accepts tries a variant until it is certain whether it fails often enough.
+func (k *shrinker) accepts(ctx context.Context, variant Round, refused map[string]bool) (bool, error) {
+	text, err := Text(k.soak.Seed, variant)
+	if err != nil {
+		return false, err
 	}
-	for _, e := range c.Endings {
-		if !e.Expected {
-			signs = append(signs, e.Rule)
-		}
+	if _, _, err := Parse(text); err != nil || refused[text] {
+		return false, nil // there can be no such round, or it is known
 	}
-	for _, p := range c.Problems {
-		words, _, _ := strings.Cut(strings.TrimPrefix(p, "resume: "), ":")
-		signs = append(signs, particular.ReplaceAllString(words, ""))
-	}
-	return unique(signs)
+	again, _, err := k.fails(ctx, variant, triesEach, k.need)
+	refused[text] = again < k.need
+	return again >= k.need, err
 }
 
-// overlap reports whether two sorted lists share a word.
-func overlap(a, b []string) bool {
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				return true
+// over says that the budget is spent.
+func (k *shrinker) over(ctx context.Context) bool {
+	return ctx.Err() != nil || k.runs >= k.most || time.Now().After(k.ends)
+}
+
+// fails counts how often a round fails in the same way. It ends early when need of
+// them did, or when so many cannot be reached any more; need 0 runs all.
+func (k *shrinker) fails(ctx context.Context, round Round, tries, need int) (again, of int, err error) {
+	for of < tries && ctx.Err() == nil {
+		failed, err := k.together(ctx, round, min(max(1, k.soak.Parallel), tries-of))
+		if err != nil {
+			return again, of, err
+		}
+		of += len(failed)
+		for _, f := range failed {
+			if f {
+				again++
 			}
 		}
+		if need > 0 && (again >= need || again+tries-of < need) {
+			break
+		}
 	}
-	return false
+	if k.soak.Shrunk != nil {
+		k.soak.Shrunk(Step{Round: round, Fails: again, Of: of, Kept: again > 0 && again >= need, Runs: k.runs})
+	}
+	return again, of, nil
+}
+
+// together runs a round so many times at once, as the soak did, and says of each
+// whether it failed in the same way. What the end of ctx cut short is left out.
+func (k *shrinker) together(ctx context.Context, round Round, times int) ([]bool, error) {
+	cases := make([]report.Case, times)
+	var group errgroup.Group
+	for n := range cases {
+		k.runs++
+		try := k.runs
+		group.Go(func() (err error) {
+			cases[n], err = k.run(ctx, round, try)
+			return err
+		})
+	}
+	err := group.Wait()
+	var failed []bool
+	for _, c := range cases {
+		if ctx.Err() == nil {
+			failed = append(failed, c.Verdict == verdict.Fail && overlap(k.want, signs(c)))
+		}
+		err = errors.Join(err, k.soak.drop(c))
+	}
+	return failed, err
 }

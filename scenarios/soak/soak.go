@@ -1,8 +1,8 @@
 package soak
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,8 +33,10 @@ type Config struct {
 	Parallel int
 	// KeepGoing goes on after a failure, and shrinks nothing.
 	KeepGoing bool
-	// ShrinkRuns bounds the rounds that shrinking may cost; 0 shrinks nothing.
+	// ShrinkRuns bounds the runs that shrinking may cost; 0 shrinks nothing.
 	ShrinkRuns int
+	// ShrinkFor bounds the time that shrinking may take; 0 stands for ten minutes.
+	ShrinkFor time.Duration
 	// Dir is the run's folder. The folder of a round that passed is removed.
 	Dir string
 	// Done is called after each round, never twice at once.
@@ -67,8 +69,9 @@ type Failure struct {
 	N     int
 	Case  report.Case
 	Repro string // path of repro.yaml, "" when nothing was shrunk
-	// Faults before and after shrinking.
-	Before, After int
+	// Round failed; Small is what remains of it after Runs runs.
+	Round, Small Round
+	Runs         int
 	// Again and Of say how often what remains failed when it was tried.
 	Again, Of int
 }
@@ -126,15 +129,15 @@ func (s *soak) rounds(ctx context.Context, ends time.Time) error {
 		if !ok {
 			return nil
 		}
-		round := schedule.Nth(s.Seed, s.Policy.Schedule, n)
-		c, err := s.round(ctx, n, round.Faults, 0)
+		round := Nth(s.Seed, s.Policy, n)
+		c, err := s.round(ctx, round, 0)
 		if err != nil {
 			return err
 		}
 		if ctx.Err() != nil && c.Verdict != verdict.Pass {
 			return nil
 		}
-		if err := s.count(ctx, n, round.Faults, c); err != nil {
+		if err := s.count(ctx, round, c); err != nil {
 			return err
 		}
 	}
@@ -151,22 +154,35 @@ func (s *soak) take(ctx context.Context, ends time.Time) (int, bool) {
 	return s.next - 1, true
 }
 
-func (s *soak) round(ctx context.Context, n int, entries []schedule.Entry, try int) (report.Case, error) {
-	text, err := Text(s.Seed, s.Policy, n, entries)
+func (s *soak) round(ctx context.Context, round Round, try int) (report.Case, error) {
+	scenario, c, err := round.scenario(s.Seed)
 	if err != nil {
 		return report.Case{}, err
 	}
-	scenario, c, err := Parse(text)
-	if err != nil {
-		return report.Case{}, err
-	}
-	c.Name = fmt.Sprintf("%s-%d", caseName, n)
 	return s.Runner.Run(ctx, scenario, c, try), nil
 }
 
 // count takes a round into the tally, keeps or drops its folder, and decides what
 // comes next.
-func (s *soak) count(ctx context.Context, n int, entries []schedule.Entry, c report.Case) error {
+func (s *soak) count(ctx context.Context, round Round, c report.Case) error {
+	first := s.tell(round, c)
+	if c.Verdict != verdict.Fail {
+		return s.drop(c)
+	}
+	failure := Failure{N: round.N, Case: c, Round: round, Small: round}
+	err := s.keep(round, c)
+	if err == nil && first && !s.KeepGoing && s.ShrinkRuns > 0 {
+		err = s.shrink(ctx, round, &failure)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.result.Failed = append(s.result.Failed, failure)
+	return err
+}
+
+// tell adds a round to the tally and says so. It returns whether the round is the
+// first one that failed: no other round begins then.
+func (s *soak) tell(round Round, c report.Case) (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.result.Tally
@@ -176,23 +192,29 @@ func (s *soak) count(ctx context.Context, n int, entries []schedule.Entry, c rep
 		s.result.Lacking, s.stop = lacking, true
 	}
 	if s.Done != nil {
-		s.Done(Outcome{N: n, Kinds: kinds(entries), Case: c, Tally: *t})
+		s.Done(Outcome{N: round.N, Kinds: kinds(round.Faults), Case: c, Tally: *t})
 	}
 	if c.Verdict != verdict.Fail {
-		return s.drop(c)
+		return false
 	}
-	if s.stop && !s.KeepGoing { // another round's failure is being looked at, or was
-		s.result.Failed = append(s.result.Failed, Failure{N: n, Case: c, Before: len(entries)})
-		return nil
+	first = !s.stop
+	s.stop = s.stop || !s.KeepGoing
+	return first
+}
+
+// RoundFile returns the file in a run's folder that a round which failed is kept in:
+// a scenario with one case of the same name.
+func RoundFile(c report.Case) string { return filepath.Join(c.Dir, "round.yaml") }
+
+// keep writes the round beside its evidence, so that it can be run again.
+func (s *soak) keep(round Round, c report.Case) error {
+	text, err := Text(s.Seed, round)
+	if err != nil || c.Dir == "" {
+		return err
 	}
-	s.stop = !s.KeepGoing
-	failure := Failure{N: n, Case: c, Before: len(entries), After: len(entries)}
-	if !s.KeepGoing && s.ShrinkRuns > 0 {
-		if err := s.shrink(ctx, n, entries, &failure); err != nil {
-			return err
-		}
+	if err := os.WriteFile(filepath.Join(s.Dir, RoundFile(c)), []byte(text), 0o600); err != nil {
+		return fmt.Errorf("%w: %w", scenarios.ErrEnvironment, err)
 	}
-	s.result.Failed = append(s.result.Failed, failure)
 	return nil
 }
 
@@ -228,5 +250,7 @@ func resident() float64 {
 	return float64(stat.ResidentMemory())
 }
 
-// errNotAgain says that a failure did not come again, so nothing can be shrunk.
-var errNotAgain = errors.New("it did not fail again")
+// shrinkForDefault is how long shrinking may take.
+const shrinkForDefault = 10 * time.Minute
+
+func (s *soak) shrinkFor() time.Duration { return cmp.Or(s.ShrinkFor, shrinkForDefault) }

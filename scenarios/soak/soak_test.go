@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	is "gotest.tools/v3/assert/cmp"
 
 	"deadwire/faults/schedule"
-	"deadwire/harness/diagnose"
 	"deadwire/harness/report"
 	"deadwire/harness/verdict"
 )
@@ -21,10 +19,11 @@ func TestEveryRoundIsAScenario(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Schedule: schedule.Policy{OwnServer: true}}
 	for n := 1; n <= 60; n++ {
-		entries := schedule.Nth("seed", policy.Schedule, n).Faults
-		text, err := Text("seed", policy, n, entries)
+		round := Nth("seed", policy, n)
+		entries := round.Faults
+		text, err := Text("seed", round)
 		assert.NilError(t, err)
-		again, err := Text("seed", policy, n, entries)
+		again, err := Text("seed", round)
 		assert.NilError(t, err)
 		assert.Equal(t, text, again)
 		_, c, err := Parse(text)
@@ -100,21 +99,6 @@ func TestASeriesIsBoundedAndTellsGrowth(t *testing.T) {
 	assert.Assert(t, len(flat.samples) < seriesMax)
 	assert.Equal(t, flat.growth(), 0.0)
 	assert.Assert(t, growing.growth() > 0.5, "%g", growing.growth())
-}
-
-func TestASignatureForgetsWhatDiffersBetweenRuns(t *testing.T) {
-	t.Parallel()
-	one := report.Case{
-		Problems: []string{"resume: the subject fails (exit code 1), expected: completes"},
-		Endings:  []diagnose.Ending{{Rule: "process.died"}, {Rule: "close.ordinary", Expected: true}},
-		Findings: []diagnose.Finding{{Invariant: "ledger-truthful", Message: "run-17 says so"}},
-	}
-	other := one
-	other.Problems = []string{"resume: the subject fails (exit code 2), expected: completes"}
-	assert.DeepEqual(t, signature(one), signature(other))
-	assert.Assert(t, is.Contains(signature(one), "ledger-truthful"))
-	assert.Assert(t, is.Contains(signature(one), "process.died"))
-	assert.Assert(t, !overlap(signature(one), signature(report.Case{Problems: []string{"the ledger has 2 rows FAILED, expected 1"}})))
 }
 
 func TestNothingThatActedProvesNothing(t *testing.T) {
