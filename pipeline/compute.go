@@ -154,20 +154,15 @@ func (c *computer) card(ctx context.Context, args jobArgs, image []byte) (jobRep
 	return jobReply{}, c.persist(ctx, args, found)
 }
 
-// persist writes a card's evidence and its scan log in one transaction and one
-// batch: no crash can leave one without the other.
+// persist writes a card's evidence and its scan log in one statement: no crash can
+// leave one without the other.
 func (c *computer) persist(ctx context.Context, args jobArgs, found evidence.Evidence) error {
 	reasons := make([]string, 0, len(found.Skips))
 	for _, skip := range found.Skips {
 		reasons = append(reasons, skip.Extractor+":"+skip.Reason)
 	}
-	err := c.session.InTx(ctx, func(tx *session.Tx) error {
-		return tx.Batch(ctx,
-			session.Step{SQL: schema.Persist, Args: []any{args.Card, found, args.PHash, c.run}, Want: 1},
-			session.Step{SQL: schema.PersistLog, Args: []any{args.Card, dispatch.Agent, c.run, reasons}, Want: int64(len(reasons))},
-			session.Step{SQL: schema.Unclaim, Args: []any{args.Card}, Want: -1},
-		)
-	})
+	stored, err := session.Value[int64](ctx, c.session, schema.Persist, args.Card, found, args.PHash, c.run, dispatch.Agent, reasons)
+	err = session.Expect(1)(stored, err)
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}

@@ -102,7 +102,7 @@ func importing(t *testing.T, database session.Config, location string) Imported 
 
 func TestEveryFileOfAFolderIsACardOrHasAReason(t *testing.T) {
 	t.Parallel()
-	database, dir := session.Config{URL: schematest.Database(t)}, mess(t)
+	database, dir := session.Config{URL: schematest.Database(t), Timeout: time.Minute}, mess(t)
 	first := importing(t, database, dir)
 	assert.DeepEqual(t, first.Files.Skipped, map[string]int{
 		catalogue.SkipEmpty: 1, catalogue.SkipNotImage: 2, evidence.ClassTruncated: 1, catalogue.SkipTooLarge: 1, catalogue.SkipNotRegular: 1,
@@ -129,7 +129,7 @@ func TestEveryFileOfAFolderIsACardOrHasAReason(t *testing.T) {
 // What is mended becomes a card, and what changes is looked at again.
 func TestFolderThatChanges(t *testing.T) {
 	t.Parallel()
-	database, dir := session.Config{URL: schematest.Database(t)}, t.TempDir()
+	database, dir := session.Config{URL: schematest.Database(t), Timeout: time.Minute}, t.TempDir()
 	write(t, dir, map[string][]byte{"a.png": asPNG(t, 1), "b.png": asPNG(t, 2)[:50]})
 	first := importing(t, database, dir)
 	assert.Equal(t, first.Files.Cards, 1)
@@ -149,7 +149,7 @@ func TestFolderThatChanges(t *testing.T) {
 // An import that is ended goes on where it ended.
 func TestFolderImportResumes(t *testing.T) {
 	t.Parallel()
-	database, dir := session.Config{URL: schematest.Database(t)}, t.TempDir()
+	database, dir := session.Config{URL: schematest.Database(t), Timeout: time.Minute}, t.TempDir()
 	files := map[string][]byte{}
 	for i := range 3 * folderChunk {
 		files[strings.Repeat("x", i%7)+string(rune('a'+i%26))+"-"+time.Duration(i).String()+".png"] = asPNG(t, i%40)
@@ -176,7 +176,7 @@ func TestFolderImportResumes(t *testing.T) {
 
 func TestListingsOfAServerAreAFolder(t *testing.T) {
 	t.Parallel()
-	database, dir := session.Config{URL: schematest.Database(t)}, t.TempDir()
+	database, dir := session.Config{URL: schematest.Database(t), Timeout: time.Minute}, t.TempDir()
 	write(t, dir, map[string][]byte{
 		"cards/a b.png": asPNG(t, 1), "cards/sub/c&d.png": asPNG(t, 2), "cards/readme.txt": []byte("x"), "cards/empty.png": nil,
 		"cards/cut.jpg": []byte("\xff\xd8\xff"), "secret.png": asPNG(t, 3),

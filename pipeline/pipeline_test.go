@@ -16,7 +16,6 @@ import (
 	"deadwire/pipeline/cardgen"
 	"deadwire/pipeline/dispatch"
 	"deadwire/pipeline/evidence"
-	"deadwire/pipeline/schema"
 	"deadwire/pipeline/schema/schematest"
 	"deadwire/pipeline/session"
 )
@@ -24,13 +23,18 @@ import (
 func TestMain(m *testing.M) { os.Exit(schematest.Main(m)) }
 
 // TestEveryMeasurementReachesAColumn holds evidence's JSON form against the
-// statement that stores it, so that a new measurement cannot be dropped in silence.
+// function that stores it, so that a new measurement cannot be dropped in silence.
 func TestEveryMeasurementReachesAColumn(t *testing.T) {
 	t.Parallel()
+	s, err := session.Open(t.Context(), session.Config{URL: schematest.Database(t), Timeout: time.Minute}, "test")
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, s.Close(context.Background())) })
+	stores, err := session.Value[string](t.Context(), s, "select prosrc from pg_proc where proname = 'persist_card'")
+	assert.NilError(t, err)
 	elsewhere := map[string]bool{"content_phash": true} // the card's own hash is the row's key
 	for field := range reflect.TypeFor[evidence.Evidence]().Fields() {
 		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
-		used := regexp.MustCompile(`\br\.` + name + `\b`).MatchString(schema.Persist)
+		used := regexp.MustCompile(`\br\.` + name + `\b`).MatchString(stores)
 		assert.Assert(t, used || elsewhere[name], "%s is measured and not stored", name)
 	}
 }
@@ -70,7 +74,7 @@ type rig struct {
 
 func setup(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, database: session.Config{URL: schematest.Database(t)}, folder: t.TempDir()}
+	r := &rig{t: t, database: session.Config{URL: schematest.Database(t), Timeout: time.Minute}, folder: t.TempDir()}
 	_, err := cardgen.Write(t.Context(), r.folder, cardgen.Spec{Cards: 4, Seed: 1})
 	assert.NilError(t, err)
 	_, err = Import(t.Context(), r.database, r.folder)
@@ -148,7 +152,7 @@ func TestEvidenceOfAnImageThatChangedMeanwhileIsRefusedWhole(t *testing.T) {
 	args, image := r.card()
 	args.PHash++
 	_, err := r.handler.card(t.Context(), args, image)
-	assert.ErrorContains(t, err, "persist: persist: statement changed 0 rows instead of 1")
+	assert.ErrorContains(t, err, "persist: statement changed 0 rows instead of 1")
 	assert.Equal(t, r.count("card_scan_log"), int64(0))
 	assert.Assert(t, !r.handler.session.Lost())
 }
@@ -170,6 +174,6 @@ func TestImportOfABadCatalogueStoresNothing(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
 	assert.NilError(t, os.WriteFile(filepath.Join(r.folder, "printings.json"), []byte(`{"schema": 3}`), 0o600))
-	_, err := Import(t.Context(), session.Config{URL: schematest.Database(t)}, r.folder)
+	_, err := Import(t.Context(), session.Config{URL: schematest.Database(t), Timeout: time.Minute}, r.folder)
 	assert.ErrorContains(t, err, "printings.json")
 }

@@ -119,9 +119,8 @@ func (p *probe) store(ctx context.Context, card probeCard, found evidence.Eviden
 	began := time.Now()
 	var stored error
 	err = p.session.InTx(ctx, func(tx *session.Tx) error {
-		stored = tx.Batch(ctx,
-			session.Step{SQL: schema.Persist, Args: []any{card.ID, found, card.PHash, probeRun}, Want: 1},
-			session.Step{SQL: schema.PersistLog, Args: []any{card.ID, dispatch.Agent, probeRun, []string{}}, Want: 0})
+		wrote, err := session.Value[int64](ctx, tx, schema.Persist, card.ID, found, card.PHash, probeRun, dispatch.Agent, []string{})
+		stored = session.Expect(1)(wrote, err)
 		took = time.Since(began)
 		return errUnkept
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -26,7 +27,7 @@ type desk struct {
 
 func setup(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{t: t, cfg: session.Config{URL: schematest.Database(t)}}
+	d := &desk{t: t, cfg: session.Config{URL: schematest.Database(t), Timeout: time.Minute}}
 	d.s = d.open()
 	d.exec(`insert into source (key, name, identifier, source_type) values ('s', 's', 's', 'local_file')`)
 	return d

@@ -35,7 +35,7 @@ type rig struct {
 
 func setup(t *testing.T, cards int) *rig {
 	t.Helper()
-	sessions := session.Config{URL: schematest.Database(t)}
+	sessions := session.Config{URL: schematest.Database(t), Timeout: time.Minute}
 	r := &rig{t: t, coordinator: open(t, sessions, "coordinator"), worker: open(t, sessions, "worker-1")}
 	r.cfg = dispatch.Config{
 		Run: "run", Attempt: "a1", Scope: "full-catalog", Batch: 4, ThrottleRetries: 1, ThrottleWait: time.Millisecond,
@@ -94,7 +94,7 @@ func (r *rig) Extract(ctx context.Context, run string, cards []dispatch.Card) (d
 			facts = map[string]any{"versions": r.cfg.Versions, "truncated": true}
 			done.Damaged++
 		}
-		err := session.Expect(1)(r.worker.Exec(ctx, schema.Persist, card.ID, facts, card.ContentPhash, run))
+		err := session.Expect(1)(session.Value[int64](ctx, r.worker, schema.Persist, card.ID, facts, card.ContentPhash, run, dispatch.Agent, []string{}))
 		if err != nil {
 			return done, err
 		}

@@ -114,8 +114,8 @@ type walk struct {
 // selected walks on until a batch is full or the way ends, and returns where that is.
 func (d *Dispatcher) selected(ctx context.Context, w walk) ([]Card, walk, error) {
 	var batch []Card
-	for {
-		rows, err := d.chunk(ctx, w.at, chunkMax)
+	for limit := 2 * d.cfg.Batch; ; limit *= 2 { // most chunks are dense; a sparse way takes longer steps
+		rows, err := d.chunk(ctx, w.at, min(limit, chunkMax))
 		if err != nil {
 			return nil, w, err
 		}

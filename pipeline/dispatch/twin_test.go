@@ -76,7 +76,7 @@ func TestEveryMeasurementIsTransferred(t *testing.T) {
 		"entropy": 6, "colour_mean": []float64{1}, "colour_stddev": []float64{2}, "set_code": "abc", "collector_number": "7",
 		"symbol_phash": 8, "collector_text": "t", "artist_text": "u", "artist_name": "v", "artist_anchor": true,
 		"legal_text": "w", "copyright_year": 1999, "proxy_marker": false,
-	}, int64(100), "run")
+	}, int64(100), "run", dispatch.Agent, []string{})
 	given, err := session.Column[int64](t.Context(), r.worker, schema.Transfer, []int64{2}, r.cfg.Versions, "run", r.cfg.Before)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, given, []int64{2})

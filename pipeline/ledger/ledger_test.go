@@ -27,7 +27,7 @@ type rig struct {
 
 func setup(t *testing.T) rig {
 	t.Helper()
-	cfg := session.Config{URL: schematest.Database(t)}
+	cfg := session.Config{URL: schematest.Database(t), Timeout: time.Minute}
 	r := rig{cfg: cfg, coordinator: open(t, cfg, "coordinator"), observer: open(t, cfg, "observer")}
 	r.ledger = ledger.New(r.coordinator, cfg)
 	return r

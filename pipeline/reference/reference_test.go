@@ -43,7 +43,7 @@ func setup(t *testing.T) *rig {
 	conn, err := pgx.Connect(t.Context(), url)
 	assert.NilError(t, err)
 	t.Cleanup(func() { _ = conn.Close(t.Context()) })
-	return &rig{t, session.Config{URL: url}, filepath.Join(t.TempDir(), "cards.json"), time.Unix(1e9, 0), conn}
+	return &rig{t, session.Config{URL: url, Timeout: time.Minute}, filepath.Join(t.TempDir(), "cards.json"), time.Unix(1e9, 0), conn}
 }
 
 // object is a card as bulk data has it

@@ -2,21 +2,14 @@ package schema
 
 // Statements about cards whose compute may kill its worker.
 const (
-	// Claim notes that this session's worker ($3, of run $2) has a card in hand, before
+	// Claim notes that this session's worker ($3, of run $2) has card $1 in hand, before
 	// its compute. It is not waited for on disk: what it must outlive is the worker, not
 	// the server.
-	Claim = `/* conveyor:claim */
-insert into stage_c_claim (card_id, content_hash, backend_pid, backend_start, run_id, worker)
-select c.id, c.content_phash, a.pid, a.backend_start, $2, $3
-from card c, pg_stat_get_activity(pg_backend_pid()) a, (select set_config('synchronous_commit', 'off', true) as off) s
-where c.id = $1 and c.content_phash is not null and s.off is not null
-on conflict (card_id, backend_pid, backend_start) do update set content_hash = excluded.content_hash, claimed_at = clock_timestamp()`
+	Claim = `/* conveyor:claim */ select claim_card($1, $2, $3)`
 
 	// Unclaim takes this session's claim back, and forgets the deaths over a card that a
 	// worker survived.
-	Unclaim = `/* conveyor:unclaim */
-with mine as (delete from stage_c_claim where card_id = $1 and backend_pid = pg_backend_pid())
-delete from stage_c_attempt where card_id = $1`
+	Unclaim = `/* conveyor:unclaim */ select unclaim_card($1)`
 
 	// Absolve takes back the claim of a worker ($2, of run $3) that answered with an
 	// error: it lives, even where its session does not.

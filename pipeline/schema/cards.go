@@ -92,47 +92,10 @@ order by md5_checksum limit $1`
 
 // Statements that write evidence and scan logs.
 const (
-	// Persist writes one card's evidence ($2: evidence.Evidence as JSON), stamped
-	// with the card's own hashes. It writes no row when the card's image changed
-	// since the job was made. It is not waited for on disk: the commit that completes the
-	// batch comes after it in the log, and is.
-	Persist = `/* conveyor:persist */
-insert into image_evidence as old (card_id, content_hash, md5_checksum, sha256_checksum, run_id,
-  extractor_versions, skips, fetch_ok, fetch_error_class, fetch_latency_ms, fetch_image_format,
-  width, height, aspect_ratio, bleed_class, bleed_diff_mm, layout_class, crop_boxes, artbox_phash,
-  truncated, blur_variance, entropy, colour_mean, colour_stddev, collector_set_code, collector_number,
-  symbol_phash, collector_text, artist_text, artist_name, artist_anchor, legal_text, copyright_year, proxy_marker)
-select c.id, c.content_phash, c.md5_checksum, c.sha256_checksum, $4,
-  r.versions, coalesce(r.skips, '[]'), r.fetch_ok, r.fetch_error_class, r.fetch_latency_ms, r.fetch_image_format,
-  r.width, r.height, r.aspect_ratio, r.bleed_class, r.bleed_diff_mm, r.layout_class, r.crops, r.artbox_phash,
-  r.truncated, r.blur_variance, r.entropy, r.colour_mean, r.colour_stddev, r.set_code, r.collector_number,
-  r.symbol_phash, r.collector_text, r.artist_text, r.artist_name, r.artist_anchor, r.legal_text, r.copyright_year, r.proxy_marker
-from card c, (select set_config('synchronous_commit', 'off', true) as off) s, jsonb_to_record($2) as r(
-  versions jsonb, skips jsonb, fetch_ok boolean, fetch_error_class text, fetch_latency_ms integer,
-  fetch_image_format text, width integer, height integer, aspect_ratio double precision, bleed_class text,
-  bleed_diff_mm double precision, layout_class text, crops jsonb, artbox_phash bigint, truncated boolean,
-  blur_variance double precision, entropy double precision, colour_mean double precision[],
-  colour_stddev double precision[], set_code text, collector_number text, symbol_phash bigint, collector_text text,
-  artist_text text, artist_name text, artist_anchor boolean, legal_text text, copyright_year integer, proxy_marker boolean)
-where c.id = $1 and c.content_phash = $3 and s.off is not null
-on conflict (card_id, content_hash) do update set
-  md5_checksum = excluded.md5_checksum, sha256_checksum = excluded.sha256_checksum, run_id = excluded.run_id,
-  extractor_versions = excluded.extractor_versions, skips = excluded.skips,
-  fetch_ok = excluded.fetch_ok, fetch_error_class = excluded.fetch_error_class,
-  fetch_latency_ms = excluded.fetch_latency_ms, fetch_image_format = excluded.fetch_image_format,
-  width = excluded.width, height = excluded.height, aspect_ratio = excluded.aspect_ratio,
-  bleed_class = excluded.bleed_class, bleed_diff_mm = excluded.bleed_diff_mm,
-  layout_class = excluded.layout_class, crop_boxes = excluded.crop_boxes, artbox_phash = excluded.artbox_phash,
-  truncated = excluded.truncated, blur_variance = excluded.blur_variance, entropy = excluded.entropy,
-  colour_mean = excluded.colour_mean, colour_stddev = excluded.colour_stddev,
-  collector_set_code = excluded.collector_set_code, collector_number = excluded.collector_number,
-  symbol_phash = excluded.symbol_phash, collector_text = excluded.collector_text, artist_text = excluded.artist_text,
-  artist_name = excluded.artist_name, artist_anchor = excluded.artist_anchor, legal_text = excluded.legal_text,
-  copyright_year = excluded.copyright_year, proxy_marker = excluded.proxy_marker,
-  transferred = false, transferred_from_card_id = null, updated_at = clock_timestamp()`
-
-	// PersistLog writes the scan log of the same card in the same transaction.
-	PersistLog = `/* conveyor:persist-log */
-insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason)
-select $1, $2, $3, unnest($4::text[])`
+	// Persist writes one card's evidence ($2: evidence.Evidence as JSON) of run $4, stamped
+	// with the card's own hashes, and its scan log by agent $5 with the reasons of $6, and
+	// takes the worker's claim back: all or nothing. It returns 0 and wrote nothing when the
+	// card's image is not $3 any more. It is not waited for on disk: the commit that
+	// completes the batch comes after it in the log, and is.
+	Persist = `/* conveyor:persist */ select persist_card($1, $2, $3, $4, $5, $6)`
 )

@@ -12,9 +12,15 @@ const (
 
 // Statements about sessions and session advisory locks.
 const (
-	// SessionSetup makes the server notice within ten seconds that its client is
-	// gone, even in the middle of a query (PostgreSQL 14 or later).
-	SessionSetup = `/* conveyor:session-setup */ select set_config('client_connection_check_interval', '10s', false)`
+	// SessionPlain keeps the server from compiling plans to machine code: every statement
+	// here is bounded by a batch, and compiling one takes longer than running it for ever so
+	// many batches.
+	SessionPlain = `/* conveyor:session-plain */ select set_config('jit', 'off', false)`
+
+	// SessionSetup does the same, and makes the server notice within ten seconds that its
+	// client is gone, even in the middle of a query (PostgreSQL 14 or later).
+	SessionSetup = `/* conveyor:session-setup */
+select set_config('jit', 'off', false), set_config('client_connection_check_interval', '10s', false)`
 
 	// ScopeLock takes the scope for the life of the session; it does not wait.
 	ScopeLock = `/* conveyor:scope-lock */ select pg_try_advisory_lock($1::int, $2::int)`

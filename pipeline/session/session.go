@@ -18,7 +18,6 @@ import (
 	// pgx: the PostgreSQL driver that shows its connection: backend pid, parameter
 	// status, batches, and errors that tell a dead connection from a refused query.
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"deadwire/pipeline/schema"
 )
@@ -92,17 +91,26 @@ func Open(ctx context.Context, cfg Config, name string) (*Session, error) {
 	return s, nil
 }
 
-// setup asks the server to notice our death. A server that refuses the setting
-// (an operating system without the means, a pooler) still serves.
+// setup asks the server to notice our death and to plan plainly. A server that refuses
+// the settings (an operating system without the means, a pooler) still serves.
 func (s *Session) setup(ctx context.Context) error {
-	if major(s.conn.PgConn().ParameterStatus("server_version")) < checkIntervalSince {
-		return nil
+	if major(s.conn.PgConn().ParameterStatus("server_version")) >= checkIntervalSince {
+		refused, err := s.asked(ctx, schema.SessionSetup)
+		if !refused {
+			return err
+		}
 	}
-	_, err := s.Exec(ctx, schema.SessionSetup)
-	if _, refused := errors.AsType[*pgconn.PgError](err); refused && !s.Lost() {
-		return nil
-	}
+	_, err := s.asked(ctx, schema.SessionPlain)
 	return err
+}
+
+// asked tells a server that says no from a session that broke.
+func (s *Session) asked(ctx context.Context, setting string) (refused bool, err error) {
+	_, err = s.Exec(ctx, setting)
+	if IsServerError(err) && !s.Lost() {
+		return true, nil
+	}
+	return false, err
 }
 
 // major reads the first number of a version such as "15.18 (Debian)" or "19beta1".

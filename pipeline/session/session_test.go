@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { os.Exit(schematest.Main(m)) }
 
 func open(t *testing.T, url, name string) *session.Session {
 	t.Helper()
-	s, err := session.Open(t.Context(), session.Config{URL: url}, name)
+	s, err := session.Open(t.Context(), session.Config{URL: url, Timeout: time.Minute}, name)
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, s.Close(context.Background())) })
 	return s
@@ -39,6 +39,7 @@ func TestSessionIsNamedAndWatchedByTheServer(t *testing.T) {
 	s := open(t, schematest.Database(t), "worker-1")
 	assert.Equal(t, value[string](t, s, "select current_setting('application_name')"), "conveyor/worker-1")
 	assert.Equal(t, value[string](t, s, "select current_setting('client_connection_check_interval')"), "10s")
+	assert.Equal(t, value[string](t, s, "select current_setting('jit')"), "off")
 	assert.Equal(t, value[int64](t, s, "select pg_backend_pid()::bigint"), int64(s.BackendPID()))
 }
 
@@ -184,7 +185,7 @@ func TestRefusedConnectionIsAnErrorWithoutPassword(t *testing.T) {
 func TestNoGoroutineOutlivesASession(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(context.Background())
-	s, err := session.Open(ctx, session.Config{URL: schematest.Database(t)}, "x")
+	s, err := session.Open(ctx, session.Config{URL: schematest.Database(t), Timeout: time.Minute}, "x")
 	assert.NilError(t, err)
 	_, err = s.Exec(ctx, "select 1")
 	assert.NilError(t, err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -35,7 +36,7 @@ func terminate(t *testing.T, cfg session.Config, pid uint32) {
 
 func TestSlotsAreTakenInOrderAndBounded(t *testing.T) {
 	t.Parallel()
-	cfg := session.Config{URL: schematest.Database(t)}
+	cfg := session.Config{URL: schematest.Database(t), Timeout: time.Minute}
 	first, second := acquire(t, cfg, 2), acquire(t, cfg, 2)
 	assert.Equal(t, first.Number(), 0)
 	assert.Equal(t, second.Number(), 1)
@@ -47,7 +48,7 @@ func TestSlotsAreTakenInOrderAndBounded(t *testing.T) {
 
 func TestCountOfZeroMeansOne(t *testing.T) {
 	t.Parallel()
-	assert.Equal(t, acquire(t, session.Config{URL: schematest.Database(t)}, 0).Number(), 0)
+	assert.Equal(t, acquire(t, session.Config{URL: schematest.Database(t), Timeout: time.Minute}, 0).Number(), 0)
 }
 
 func TestNoSessionMeansNoPermission(t *testing.T) {
@@ -59,7 +60,7 @@ func TestNoSessionMeansNoPermission(t *testing.T) {
 
 func TestLostSlotIsNoticedAndFreeForOthers(t *testing.T) {
 	t.Parallel()
-	cfg := session.Config{URL: schematest.Database(t)}
+	cfg := session.Config{URL: schematest.Database(t), Timeout: time.Minute}
 	held := acquire(t, cfg, 1)
 	assert.NilError(t, held.Check(t.Context()))
 	terminate(t, cfg, held.BackendPID())
@@ -70,7 +71,7 @@ func TestLostSlotIsNoticedAndFreeForOthers(t *testing.T) {
 
 func TestReleaseWorksForACancelledCaller(t *testing.T) {
 	t.Parallel()
-	cfg := session.Config{URL: schematest.Database(t)}
+	cfg := session.Config{URL: schematest.Database(t), Timeout: time.Minute}
 	held := acquire(t, cfg, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

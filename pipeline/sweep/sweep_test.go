@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"pgregory.net/rapid"
@@ -30,7 +31,7 @@ func catalogue(n, step int64) sweep.Read {
 
 func walker(t *testing.T, url, cursor string, read sweep.Read) *sweep.Walker {
 	t.Helper()
-	s, err := session.Open(t.Context(), session.Config{URL: url}, "coordinator")
+	s, err := session.Open(t.Context(), session.Config{URL: url, Timeout: time.Minute}, "coordinator")
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, s.Close(context.Background())) })
 	return &sweep.Walker{Session: s, Cursor: cursor, Read: read}
