@@ -38,6 +38,7 @@ func Explain(events []event.Event) Report {
 		report.Findings = append(report.Findings, h.findings(s)...)
 	}
 	report.Findings = append(report.Findings, h.brokenPoolFindings()...)
+	report.Findings = append(report.Findings, h.threadsLost()...)
 	return report
 }
 

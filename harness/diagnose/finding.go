@@ -14,6 +14,9 @@ func (h *history) findings(s *session) []Finding {
 	if f, ok := h.sharedQuery(s); ok {
 		out = append(out, f)
 	}
+	if f, ok := h.threadsShare(s); ok {
+		out = append(out, f)
+	}
 	if f, ok := h.ambiguousCommit(s); ok {
 		out = append(out, f)
 	}

@@ -88,8 +88,7 @@ func rulesOf(r diagnose.Report) []string {
 // exemplars names for each rule the recordings that must trigger it and near
 // misses that must not. What was never recorded is built by hand.
 func exemplars() map[string]struct{ triggers, misses []string } {
-	type set = struct{ triggers, misses []string }
-	return map[string]set{
+	sets := map[string]struct{ triggers, misses []string }{
 		"fork.inherited-terminate": {
 			[]string{
 				"inherited-terminate.broken", "inherited-terminate.broken-by-shutdown", "terminate-at-exit.broken",
@@ -121,6 +120,8 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"backend.session-timeout": {[]string{"idle-timeout.broken", "built:idle in transaction timeout", "built:idle timeout", "built:transaction timeout"}, []string{"built:statement timeout", "admin-terminate.idle"}},
 		"capacity.exhausted":      {[]string{"slots-exhausted.broken", "built:no slot left"}, []string{"built:starting up", "restart-fast.restarted"}},
 	}
+	maps.Copy(sets, threadExemplars())
+	return sets
 }
 
 func TestEveryRuleHasAnExampleAndANearMiss(t *testing.T) {
@@ -145,7 +146,7 @@ func TestEveryRuleHasAnExampleAndANearMiss(t *testing.T) {
 		}
 		delete(examples, rule.ID)
 	}
-	assert.Equal(t, len(examples), 0, "examples of rules that do not exist: %v", examples)
+	assert.Equal(t, len(examples), 0, "no such rules: %v", examples)
 }
 
 // named returns a recording, or for "built:NAME" a journal made by hand.
@@ -154,6 +155,7 @@ func named(tb testing.TB, name string) []event.Event {
 	if built, ok := strings.CutPrefix(name, "built:"); ok {
 		all := builtJournals()
 		maps.Copy(all, poolJournals())
+		maps.Copy(all, threadJournals())
 		make, known := all[built]
 		assert.Assert(tb, known, "no journal %q is built", built)
 		return make()
@@ -389,12 +391,4 @@ func TestAnyBeginningOfARecordingCanBeExplained(t *testing.T) {
 			ended = len(report.Endings)
 		}
 	})
-}
-
-func BenchmarkExplain(b *testing.B) {
-	events := recording(b, "terminate-at-exit.fixed")
-	b.ReportAllocs()
-	for b.Loop() {
-		diagnose.Explain(events)
-	}
 }

@@ -79,6 +79,7 @@ func forkRules() []Rule {
 			Tells:    "Terminate by the connecting pid, and later requests on the same socket by another.",
 			Mend:     "Connect after daemonising or forking, in the process that will use the session.",
 		},
+		threadsLostRule(),
 	}
 }
 
@@ -92,6 +93,7 @@ func processRules() []Rule {
 			Mend: "Find out what killed the first worker. Python: ProcessPoolExecutor raises BrokenProcessPool and is of no further use: make a new one and submit again what " +
 				"had no result, or run what may crash in a process of its own.",
 		},
+		threadsShareRule(),
 	}
 }
 

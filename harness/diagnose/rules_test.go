@@ -80,3 +80,11 @@ func TestRulesReturnsACopy(t *testing.T) {
 	diagnose.Rules()[0].ID = "changed"
 	assert.Assert(t, diagnose.Rules()[0].ID != "changed")
 }
+
+func BenchmarkExplain(b *testing.B) {
+	events := recording(b, "terminate-at-exit.fixed")
+	b.ReportAllocs()
+	for b.Loop() {
+		diagnose.Explain(events)
+	}
+}

@@ -13,28 +13,29 @@ type Kind string
 
 // The kinds of events. The detail that each one carries is named behind it.
 const (
-	ProcessStarted Kind = "process.started"   // Process
-	ProcessExeced  Kind = "process.execed"    // Process
-	ProcessExited  Kind = "process.exited"    // Process, with Code or Signal
-	ProcessCalled  Kind = "process.called"    // Call: a system call seen by the exact witness
-	ProcessStack   Kind = "process.stack"     // Step.Note: what the user's stack command said of a stopped process
-	SessionOpened  Kind = "session.opened"    // Opened: a tap accepted a connection
-	SessionNamed   Kind = "session.named"     // Named: start-up finished, the backend pid is known
-	SessionShared  Kind = "session.shared"    // Holders: the set of holders changed
-	SessionMessage Kind = "session.message"   // Message
-	SessionClosing Kind = "session.closing"   // Closing: one leg began to end, in some manner
-	SessionEnded   Kind = "session.ended"     // Ended: both legs are gone
-	SessionCancel  Kind = "session.cancel"    // Named.BackendPID: a CancelRequest for that backend
-	FaultInjected  Kind = "fault.injected"    // Fault
-	FaultBit       Kind = "fault.bit"         // Fault: it was seen to act, on Session or PID
-	FaultHealed    Kind = "fault.healed"      // Fault
-	ServerLogged   Kind = "server.logged"     // Log; PID is the backend's
-	ServerChanged  Kind = "server.changed"    // Step: started, stopped, restarted, crashed
-	SubjectOutput  Kind = "subject.output"    // Output
-	StepReached    Kind = "step.reached"      // Step
-	JournalFull    Kind = "journal.full"      // the bound was reached; what follows was dropped
-	WitnessFailed  Kind = "witness.failed"    // Step.Note says why evidence is missing
-	DatabaseFact   Kind = "database.observed" // Step: a fact read from the database by the harness
+	ProcessStarted  Kind = "process.started"   // Process
+	ProcessExeced   Kind = "process.execed"    // Process
+	ProcessExited   Kind = "process.exited"    // Process, with Code or Signal
+	ProcessCalled   Kind = "process.called"    // Call: a system call seen by the exact witness
+	ProcessStack    Kind = "process.stack"     // Step.Note: what the user's stack command said of a stopped process
+	ProcessStranded Kind = "process.stranded"  // Stranded: its only thread waits for one that it does not have
+	SessionOpened   Kind = "session.opened"    // Opened: a tap accepted a connection
+	SessionNamed    Kind = "session.named"     // Named: start-up finished, the backend pid is known
+	SessionShared   Kind = "session.shared"    // Holders: the set of holders changed
+	SessionMessage  Kind = "session.message"   // Message
+	SessionClosing  Kind = "session.closing"   // Closing: one leg began to end, in some manner
+	SessionEnded    Kind = "session.ended"     // Ended: both legs are gone
+	SessionCancel   Kind = "session.cancel"    // Named.BackendPID: a CancelRequest for that backend
+	FaultInjected   Kind = "fault.injected"    // Fault
+	FaultBit        Kind = "fault.bit"         // Fault: it was seen to act, on Session or PID
+	FaultHealed     Kind = "fault.healed"      // Fault
+	ServerLogged    Kind = "server.logged"     // Log; PID is the backend's
+	ServerChanged   Kind = "server.changed"    // Step: started, stopped, restarted, crashed
+	SubjectOutput   Kind = "subject.output"    // Output
+	StepReached     Kind = "step.reached"      // Step
+	JournalFull     Kind = "journal.full"      // the bound was reached; what follows was dropped
+	WitnessFailed   Kind = "witness.failed"    // Step.Note says why evidence is missing
+	DatabaseFact    Kind = "database.observed" // Step: a fact read from the database by the harness
 )
 
 // Event is one fact. Kind says which detail pointer is set; the others are nil.
@@ -45,18 +46,19 @@ type Event struct {
 	PID     int           `json:"pid,omitempty"`
 	Session SessionID     `json:"session,omitzero"`
 
-	Process *Process `json:"process,omitempty"`
-	Call    *Call    `json:"call,omitempty"`
-	Opened  *Opened  `json:"opened,omitempty"`
-	Named   *Named   `json:"named,omitempty"`
-	Holders *Holders `json:"holders,omitempty"`
-	Message *Message `json:"message,omitempty"`
-	Closing *Closing `json:"closing,omitempty"`
-	Ended   *Ended   `json:"ended,omitempty"`
-	Fault   *Fault   `json:"fault,omitempty"`
-	Log     *Log     `json:"log,omitempty"`
-	Output  *Output  `json:"output,omitempty"`
-	Step    *Step    `json:"step,omitempty"`
+	Process  *Process  `json:"process,omitempty"`
+	Stranded *Stranded `json:"stranded,omitempty"`
+	Call     *Call     `json:"call,omitempty"`
+	Opened   *Opened   `json:"opened,omitempty"`
+	Named    *Named    `json:"named,omitempty"`
+	Holders  *Holders  `json:"holders,omitempty"`
+	Message  *Message  `json:"message,omitempty"`
+	Closing  *Closing  `json:"closing,omitempty"`
+	Ended    *Ended    `json:"ended,omitempty"`
+	Fault    *Fault    `json:"fault,omitempty"`
+	Log      *Log      `json:"log,omitempty"`
+	Output   *Output   `json:"output,omitempty"`
+	Step     *Step     `json:"step,omitempty"`
 }
 
 // Place names a tap by where it stands in the data path.
@@ -104,6 +106,14 @@ type Process struct {
 	Signal     string   `json:"signal,omitempty"`      // such as SIGKILL, on ProcessExited
 }
 
+// Stranded says that the only thread of a process has waited in one go for a lock in
+// memory that it shares with nobody.
+type Stranded struct {
+	For           time.Duration `json:"for_ns"` // until now
+	PPID          int           `json:"ppid"`
+	ParentThreads int           `json:"parent_threads"` // that fork did not copy; 0 when the parent is gone
+}
+
 // CallName names the system call that the exact witness saw.
 type CallName string
 
@@ -119,6 +129,7 @@ const (
 // Call is one observed system call. Event.PID is the caller's thread group.
 type Call struct {
 	Name   CallName `json:"name"`
+	TID    int      `json:"tid,omitempty"` // the calling thread, unless it is the main one
 	FD     int      `json:"fd"`
 	Inode  uint64   `json:"inode,omitempty"`  // of the socket behind FD
 	Bytes  int      `json:"bytes,omitempty"`  // length of a send

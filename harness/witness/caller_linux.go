@@ -144,6 +144,9 @@ func (c *caller) exit() (int64, bool) {
 // record writes the call down, after it was asked about. It returns true if it
 // is to be suppressed.
 func (c *caller) record(call event.Call) bool {
+	if int(c.TID) != c.pid {
+		call.TID = int(c.TID)
+	}
 	id, opener, _ := c.witness.sessions.session(call.Inode)
 	question := Question{PID: c.pid, Session: id, Opener: opener, Call: call}
 	decide := c.witness.options.Decide

@@ -3,6 +3,7 @@ package witness
 import (
 	"context"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,11 +19,15 @@ const (
 	// to exec: between fork and exec it held every descriptor of its parent, and
 	// that it lets go must not be noticed late.
 	looksAfterExec = 10
+	// waitsEvery and waitsLongest bound how often stranded processes are looked for.
+	waitsEvery   = 100 * time.Millisecond
+	waitsLongest = 500 * time.Millisecond
 )
 
 // poller watches the holder sets of all open sessions. It rests while there are none.
 type poller struct {
 	witness *Witness
+	waits   *stranded
 	hot     atomic.Int32 // looks that are to come without a longer pause
 	woken   chan struct{}
 	cancel  context.CancelFunc
@@ -31,9 +36,35 @@ type poller struct {
 
 func startPoller(w *Witness) *poller {
 	ctx, cancel := context.WithCancel(context.Background())
-	p := &poller{witness: w, woken: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
-	go p.run(ctx)
+	p := &poller{witness: w, waits: newStranded(), woken: make(chan struct{}, 1), cancel: cancel, done: make(chan struct{})}
+	var both sync.WaitGroup
+	both.Go(func() { p.run(ctx) })
+	both.Go(func() { p.watchWaits(ctx) })
+	go func() {
+		defer close(p.done)
+		both.Wait()
+	}()
 	return p
+}
+
+// watchWaits looks for stranded processes while there are sessions. Its pauses are
+// bounded, so that a wait of seconds is seen on a busy machine too.
+func (p *poller) watchWaits(ctx context.Context) {
+	pause := waitsEvery
+	for {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+		began := time.Now()
+		if len(p.witness.sessions.inodes()) > 0 {
+			p.waits.look(p.witness.options.Recorder, p.witness.known())
+		}
+		pause = min(max(waitsEvery, time.Since(began)*shareHolders), waitsLongest)
+	}
 }
 
 // execing makes the next looks come soon.
@@ -60,7 +91,6 @@ func (p *poller) stop(ctx context.Context) error {
 }
 
 func (p *poller) run(ctx context.Context) {
-	defer close(p.done)
 	for {
 		began := time.Now()
 		if !p.look() {

@@ -136,7 +136,7 @@ func (c *caller) tells(inode uint64, name string) bool {
 		return true
 	case Senders:
 		asks := name != startup && name != "" && name != password
-		return c.witness.sessions.sent(inode, c.pid, asks)
+		return c.witness.sessions.sent(inode, c.pid, int(c.TID), asks)
 	default:
 		return false
 	}

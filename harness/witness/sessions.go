@@ -13,6 +13,9 @@ import (
 // such as those to a name server.
 const openersMax = 4096
 
+// threadsMax bounds how many threads of one session are told apart.
+const threadsMax = 16
+
 // registry links the inodes of the subject's sockets to sessions.
 type registry struct {
 	mu      sync.Mutex
@@ -29,6 +32,7 @@ type session struct {
 	holders []int  // the set as last recorded or taken for granted
 	sender  int    // who sent last, as far as sends are looked at
 	asked   bool   // that sender has sent more than start-up messages
+	threads []int  // of any process, that were seen to ask; bounded
 	torn    []byte // the beginning of a Terminate that came in pieces
 	lawful  bool   // who may end it was seen to do so
 }
@@ -93,8 +97,8 @@ func (r *registry) session(inode uint64) (id event.SessionID, opener int, known 
 }
 
 // sent notes who sends on a session, and says whether that is news: another
-// process than the time before, or its first message beyond start-up.
-func (r *registry) sent(inode uint64, pid int, asks bool) (news bool) {
+// process than the time before, its first message beyond start-up, or a thread's first.
+func (r *registry) sent(inode uint64, pid, tid int, asks bool) (news bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.byInode[inode]
@@ -106,6 +110,9 @@ func (r *registry) sent(inode uint64, pid int, asks bool) (news bool) {
 	}
 	if asks && !s.asked {
 		s.asked, news = true, true
+	}
+	if asks && len(s.threads) < threadsMax && !slices.Contains(s.threads, tid) {
+		s.threads, news = append(s.threads, tid), true
 	}
 	return news
 }

@@ -22,7 +22,8 @@ const (
 	// when nobody says Terminate.
 	All
 	// Senders looks at every send as All does, but for writes to the standard
-	// streams, and records only those by which the sender on a session changes.
+	// streams, and records only those by which the sender on a session changes, be it to another
+	// thread that had not sent before.
 	Senders
 )
 
