@@ -67,6 +67,7 @@ func (h *history) ending(s *session) (Ending, bool) {
 			break
 		}
 	}
+	e.Software = h.software(s)
 	h.finish(&e)
 	return e, true
 }
@@ -82,7 +83,7 @@ func (h *history) finish(e *Ending) {
 	h.cascades(e)
 	e.Stack = h.stackOf(e.Actor.PID)
 	if rule, ok := Lookup(e.Rule); ok {
-		e.Mend = rule.Mend
+		e.Mend = mendFor(e.Rule, e.Software)
 		e.Expected = rule.Ordinary
 	}
 	if p := h.processes[e.Actor.PID]; e.Rule == ruleDied && e.Actor.PID != 0 && (p == nil || p.code == nil || *p.code != 0) {

@@ -52,7 +52,7 @@ func (h *history) sharedQuery(s *session) (Finding, bool) {
 	slices.Sort(f.PIDs)
 	slices.Sort(f.Evidence)
 	f.Message = fmt.Sprintf("pids %v sent requests over one session, opened by %s: each reads the other's answers", f.PIDs, h.name(s.opener()))
-	f.Mend = mend(f.Rule)
+	f.Mend = mendFor(f.Rule, h.software(s))
 	return f, true
 }
 
@@ -189,7 +189,7 @@ func (h *history) suppressed(s *session) []Finding {
 		}
 		guilty = append(guilty, c.PID)
 		out = append(out, Finding{
-			Rule: "fork.inherited-terminate", Session: s.number, PIDs: []int{c.PID}, Evidence: []int64{c.Seq}, Mend: mend("fork.inherited-terminate"),
+			Rule: "fork.inherited-terminate", Session: s.number, PIDs: []int{c.PID}, Evidence: []int64{c.Seq}, Mend: mendFor("fork.inherited-terminate", h.software(s)),
 			Message: fmt.Sprintf("%s, which had only inherited the session, would have ended it while its opener, pid %d, still held it; the guard kept that from PostgreSQL",
 				h.name(c.PID), s.opener()),
 		})

@@ -69,11 +69,12 @@ type Ending struct {
 	State         event.State  `json:"state"`
 	SQLState      string       `json:"sqlstate,omitempty"` // of the server's last FATAL or PANIC
 	Certainty     Certainty    `json:"certainty"`
-	Expected      bool         `json:"expected"`          // ordinary, or declared by an injected fault or the scenario
-	Message       string       `json:"message,omitempty"` // one sentence: who did what, and how it is known
-	Mend          string       `json:"mend,omitempty"`    // what to change, for the stack that was recognised
-	Stack         string       `json:"stack,omitempty"`   // of the actor in the act, by the user's own command
-	Evidence      []int64      `json:"evidence"`          // event.Event.Seq of what it rests on, ascending
+	Expected      bool         `json:"expected"`           // ordinary, or declared by an injected fault or the scenario
+	Message       string       `json:"message,omitempty"`  // one sentence: who did what, and how it is known
+	Mend          string       `json:"mend,omitempty"`     // what to change, for the stack that was recognised
+	Software      []string     `json:"software,omitempty"` // that its opener was seen to use, such as psycopg2
+	Stack         string       `json:"stack,omitempty"`    // of the actor in the act, by the user's own command
+	Evidence      []int64      `json:"evidence"`           // event.Event.Seq of what it rests on, ascending
 }
 
 // Finding is anything wrong that is not an ending: a session shared and used

@@ -92,7 +92,7 @@ func exemplars() map[string]struct{ triggers, misses []string } {
 		"fork.inherited-terminate": {
 			[]string{
 				"inherited-terminate.broken", "inherited-terminate.broken-by-shutdown", "terminate-at-exit.broken",
-				"tls-pool-initializer.broken", "pool-initializer.guarded", "pieces.guarded", "tls-plain-terminate.broken",
+				"tls-pool-initializer.broken", "pool-initializer.guarded", "pieces.guarded", "tls-plain-terminate.broken", "sqlalchemy-dispose.broken",
 			},
 			[]string{
 				"inherited-terminate.fixed", "inherited-terminate.fixed-by-close", "terminate-at-exit.fixed",

@@ -147,6 +147,9 @@ type Opened struct {
 	Client string `json:"client"`          // address of the peer towards the subject
 	Inode  uint64 `json:"inode,omitempty"` // of the subject's end, 0 when it could not be told
 	Opener int    `json:"opener,omitempty"`
+	// Software is what the opener was seen to use: drivers and what lies above them,
+	// by the files that it has mapped or open and the modules it was built with.
+	Software []string `json:"software,omitempty"`
 }
 
 // Named holds what start-up told about a session.
@@ -156,6 +159,7 @@ type Named struct {
 	Database        string `json:"database,omitempty"`
 	ApplicationName string `json:"application_name,omitempty"`
 	Protocol        string `json:"protocol,omitempty"` // such as 3.0
+	Driver          string `json:"driver,omitempty"`   // if the start-up parameters are those of one driver only
 }
 
 // Holders is the set of processes that hold the subject's end of a session.

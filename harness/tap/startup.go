@@ -45,6 +45,7 @@ func (s *Session) startup(d *decoder) (event.Message, passage) {
 
 // readParameters takes the names out of a StartupMessage.
 func (s *Session) readParameters(b []byte) {
+	var habits habits
 	for {
 		name, rest, _ := cutString(b)
 		value, rest, ok := cutString(rest)
@@ -58,11 +59,50 @@ func (s *Session) readParameters(b []byte) {
 			s.named.Database = string(value)
 		case "application_name":
 			s.named.ApplicationName = string(value)
+		default:
+			habits.add(string(name), string(value))
 		}
 		b = rest
 	}
+	s.named.Driver = habits.driver()
 	if s.named.Database == "" {
 		s.named.Database = s.named.User // the server's own default
+	}
+}
+
+// habits are the start-up parameters by which some drivers betray themselves, since
+// no other one sends these, spelled so: found in the sources of pgjdbc, lib/pq and
+// asyncpg. What a user sets as a parameter may add to them.
+type habits struct {
+	floatDigits, timeZone, dateStyle, lowerDateStyle, quotedEncoding bool
+}
+
+func (h *habits) add(name, value string) {
+	switch name {
+	case "extra_float_digits":
+		h.floatDigits = true
+	case "TimeZone":
+		h.timeZone = true
+	case "DateStyle":
+		h.dateStyle = value == "ISO"
+	case "datestyle":
+		h.lowerDateStyle = value == "ISO, MDY"
+	case "client_encoding":
+		h.quotedEncoding = value == "'utf-8'"
+	}
+}
+
+// driver names the one driver with these habits, "" when there is no telling.
+func (h *habits) driver() string {
+	switch {
+	case h.dateStyle && h.timeZone:
+		return "JDBC"
+	case h.lowerDateStyle && h.floatDigits:
+		return "lib/pq"
+	case h.quotedEncoding:
+		return "asyncpg"
+	default:
+		return ""
 	}
 }
 

@@ -118,6 +118,7 @@ func (c *caller) shutdown() (int64, bool) {
 
 func (c *caller) exec() (int64, bool) {
 	c.tree.Execing(c.pid)
+	c.witness.softwares.forget(c.pid)
 	c.witness.poll.execing()
 	return 0, false
 }
@@ -125,6 +126,7 @@ func (c *caller) exec() (int64, bool) {
 func (c *caller) exit() (int64, bool) {
 	code := int(c.Args[0] & 0xff)
 	c.tree.Exiting(c.pid, code)
+	c.witness.softwares.forget(c.pid)
 	open := c.witness.sessions.inodes()
 	if len(open) > 0 {
 		// Whoever holds one besides will keep it alive; and a child may have come and

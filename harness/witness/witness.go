@@ -100,6 +100,7 @@ type Witness struct {
 	unavailable error // why not exact, nil when exact
 	inodes      inodeSource
 	sessions    registry
+	softwares   softwares
 	poll        *poller
 
 	mu       sync.Mutex
@@ -180,6 +181,7 @@ func (w *Witness) register(id event.SessionID, opened event.Opened, inode uint64
 	opened.Inode = inode
 	opened.Opener = w.sessions.opener(inode)
 	if opened.Opener != 0 {
+		opened.Software = w.softwares.of(opened.Opener)
 		w.sessions.add(id, inode, opened.Opener, []int{opened.Opener})
 		w.poll.wake()
 		return opened
@@ -187,6 +189,7 @@ func (w *Witness) register(id event.SessionID, opened event.Opened, inode uint64
 	holders := w.holders(inode)
 	if len(holders) == 1 {
 		opened.Opener = holders[0]
+		opened.Software = w.softwares.of(opened.Opener)
 	}
 	w.sessions.add(id, inode, opened.Opener, holders)
 	if len(holders) > 1 {
