@@ -37,11 +37,15 @@ const (
 
 // bounds of what follows the end of the subject's first process
 const (
-	// leaveMax is how long the rest of the subject may take to leave by itself.
+	// leaveMax is how long the rest of the subject may take to leave by itself, beside
+	// the deadline of a statement that is under way.
 	leaveMax = 5 * time.Second
 	// settleMax is how long sessions may take to end once all processes are gone.
 	settleMax = 10 * time.Second
 )
+
+// throttleWait is the first wait for a slot where a workload says how many there are.
+const throttleWait = 250 * time.Millisecond
 
 // attempt is one run of the subject over a case's database.
 type attempt struct {
@@ -60,6 +64,7 @@ type attempt struct {
 	instance *subject.Instance
 	running  atomic.Pointer[subject.Instance] // instance, for faults that ask from elsewhere
 	output   *os.File                         // a copy of what the subject prints
+	beside   []*subject.Instance              // further dispatchers
 	seam     faults.Seam
 	images   *workload.Branch // nil for a program that is not conveyor
 	injected []injection
@@ -78,6 +83,9 @@ type result struct {
 	limit    time.Duration
 	workers  int   // how many the subject was given; 0 for a program that is not conveyor
 	left     []int // pids that lived on after its end
+	beside   int   // dispatchers beside the first
+	paced    bool  // fetches were paced over a session
+	lagging  bool  // a dispatcher beside the first did not complete
 }
 
 // do runs the subject from start to end and collects the facts. An error says
@@ -123,10 +131,12 @@ func (a *attempt) observe(ctx context.Context) (out result, err error) {
 	if err := a.start(ctx); err != nil {
 		return out, err
 	}
-	defer func() { err = errors.Join(err, a.instance.Close(ctx), a.output.Close()) }()
+	defer func() { err = errors.Join(err, a.closeAll(ctx), a.output.Close()) }()
 	a.spring(running)
-	out.outcome, out.exit, err = a.wait(ctx)
-	if err != nil {
+	if err := a.startBeside(ctx); err != nil {
+		return out, err
+	}
+	if err := a.wait(ctx, &out); err != nil {
 		return out, err
 	}
 	if out.outcome != outcomeHangs {
@@ -139,7 +149,7 @@ func (a *attempt) observe(ctx context.Context) (out result, err error) {
 	if err := a.heal(ctx); err != nil {
 		return out, err
 	}
-	if err := errors.Join(a.instance.Close(ctx), a.settle(ctx)); err != nil {
+	if err := errors.Join(a.closeAll(ctx), a.settle(ctx)); err != nil {
 		return out, err
 	}
 	return a.collect(ctx, out, left)
@@ -165,48 +175,63 @@ func (a *attempt) command() subject.Command {
 	if len(a.scenario.Command) > 0 {
 		return subject.Command{Path: a.scenario.Command[0], Args: a.scenario.Command[1:], Env: env}
 	}
-	w, p := a.scenario.Workload, a.runner.Subject
-	args := append(append(append([]string{}, p.Args...), a.redo.words()...),
-		"--source", a.images.URL(a.runner.catalogue(a.scenario)),
-		"--batch", strconv.Itoa(w.Batch), "--workers", strconv.Itoa(w.Workers),
-		"--run-id", fmt.Sprintf("%s-%d", a.name, time.Now().UnixMicro()),
-		"--db-timeout", fmt.Sprintf("%dms", w.DBTimeoutMS))
+	w := a.scenario.Workload
+	args := append(a.redo.words(), "--workers", strconv.Itoa(w.Workers))
+	if w.ThrottleRetries > 0 {
+		args = append(args, "--throttle-retries", strconv.Itoa(w.ThrottleRetries), "--throttle-wait", throttleWait.String())
+	}
 	if w.RecycleAfter > 0 {
 		args = append(args, "--recycle-after", strconv.Itoa(w.RecycleAfter))
 	}
-	env = append(append(env, p.Env...), fmt.Sprintf("PGCONNECT_TIMEOUT=%d", w.ConnectTimeoutS))
 	if seam := a.seam.Encode(); seam != "" {
 		env = append(env, faults.SeamEnv+"="+seam)
 	}
-	return subject.Command{Path: p.Path, Args: args, Env: env}
+	return a.dispatcher(args, env)
 }
 
-// wait returns how the subject's first process ended, or that it did not.
-func (a *attempt) wait(ctx context.Context) (string, subject.Exit, error) {
+// wait takes in how the subject's first process ended, or that it did not, and
+// whether those beside it did.
+func (a *attempt) wait(ctx context.Context, out *result) error {
 	bounded, cancel := context.WithTimeout(ctx, a.scenario.limit())
 	defer cancel()
 	exit, err := a.instance.Wait(bounded)
+	out.exit, out.outcome = exit, outcomeOf(exit, err)
+	for _, other := range a.beside {
+		exit, err := other.Wait(bounded)
+		switch was := outcomeOf(exit, err); was {
+		case outcomeHangs:
+			out.outcome = was
+		default:
+			out.lagging = out.lagging || was != outcomeCompletes
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+func outcomeOf(exit subject.Exit, err error) string {
 	switch {
-	case ctx.Err() != nil:
-		return "", exit, context.Cause(ctx)
 	case err != nil:
-		return outcomeHangs, exit, nil
+		return outcomeHangs
 	case exit.Signal != 0:
-		return outcomeKilled, exit, nil
+		return outcomeKilled
 	case exit.Code == 0:
-		return outcomeCompletes, exit, nil
+		return outcomeCompletes
 	default:
-		return outcomeFails, exit, nil
+		return outcomeFails
 	}
 }
 
 // leave gives the rest of the subject time to go by itself, and returns the
 // pids that did not.
 func (a *attempt) leave(ctx context.Context) []int {
-	bounded, cancel := context.WithTimeout(ctx, leaveMax)
+	statement := time.Duration(a.scenario.Workload.DBTimeoutMS) * time.Millisecond
+	bounded, cancel := context.WithTimeout(ctx, leaveMax+statement)
 	defer cancel()
 	err := wait.For(bounded, "the subject's processes to leave", func(context.Context) wait.Answer {
-		if left := a.instance.PIDs(); len(left) > 0 {
+		if left := a.pids(); len(left) > 0 {
 			return wait.NotYet("pids %v", left)
 		}
 		return wait.Done()
@@ -214,7 +239,7 @@ func (a *attempt) leave(ctx context.Context) []int {
 	if err == nil {
 		return nil
 	}
-	return a.instance.PIDs()
+	return a.pids()
 }
 
 // settle waits for the sessions to end at the taps and on the server. That they
@@ -257,7 +282,7 @@ func (a *attempt) collect(ctx context.Context, out result, left []int) (result, 
 	}
 	out.limit, out.left = a.scenario.limit(), left
 	if len(a.scenario.Command) == 0 {
-		out.workers = a.scenario.Workload.Workers
+		a.measures(&out)
 	}
 	out.explain(a.earlier)
 	return out, nil

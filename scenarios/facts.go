@@ -32,11 +32,14 @@ type storedFacts struct {
 	Schema    string      `json:"schema"`
 	Expect    Expect      `json:"expect"`
 	Outcome   string      `json:"outcome"`
-	ExitCode  int         `json:"exit_code"`        // -1 when a signal ended the subject
-	Signal    int         `json:"signal,omitempty"` // that signal's number
-	Exact     bool        `json:"exact"`            // the exact witness was at work
-	LimitMS   int64       `json:"limit_ms"`         // how long the subject might take
+	Lagging   bool        `json:"lagging,omitempty"` // a dispatcher beside the first did not complete
+	ExitCode  int         `json:"exit_code"`         // -1 when a signal ended the subject
+	Signal    int         `json:"signal,omitempty"`  // that signal's number
+	Exact     bool        `json:"exact"`             // the exact witness was at work
+	LimitMS   int64       `json:"limit_ms"`          // how long the subject might take
 	Workers   int         `json:"workers,omitempty"`
+	Beside    int         `json:"beside,omitempty"`         // dispatchers beside the first
+	Paced     bool        `json:"paced,omitempty"`          // fetches were paced over a session
 	Left      []int       `json:"processes_left,omitempty"` // pids that lived on after the subject's end
 	Faults    []faultFact `json:"faults,omitempty"`
 	LastEvent int64       `json:"last_event"`          // what the journal holds beyond it came after the judgement
@@ -81,8 +84,8 @@ func (i injection) fact() faultFact {
 func (r result) input(earlier *oracle.Snapshot) oracle.Input {
 	return oracle.Input{
 		Snapshot: r.snapshot, Earlier: earlier, Events: r.events, Report: r.report,
-		Completed: r.outcome == outcomeCompletes, Killed: r.outcome == outcomeKilled,
-		ProcessesLeft: r.left, Workers: r.workers,
+		Completed: r.outcome == outcomeCompletes && !r.lagging, Killed: r.outcome == outcomeKilled,
+		ProcessesLeft: r.left, Workers: r.workers, Dispatchers: 1 + r.beside, Paced: r.paced,
 	}
 }
 
@@ -97,6 +100,7 @@ func keepFacts(dir string, e Expect, r result, reference string) error {
 	f := storedFacts{
 		Schema: FactsSchema, Expect: e, Outcome: r.outcome, ExitCode: r.exit.Code, Signal: int(r.exit.Signal), Exact: r.exact,
 		LimitMS: r.limit.Milliseconds(), Workers: r.workers, Left: r.left, Faults: r.faults, Reference: reference,
+		Beside: r.beside, Paced: r.paced, Lagging: r.lagging,
 	}
 	if n := len(r.events); n > 0 {
 		f.LastEvent = r.events[n-1].Seq
@@ -128,6 +132,7 @@ func readFacts(dir string, earlier *oracle.Snapshot) (f storedFacts, r result, e
 	r = result{
 		outcome: f.Outcome, exit: subject.Exit{Code: f.ExitCode, Signal: syscall.Signal(f.Signal)}, exact: f.Exact,
 		faults: f.Faults, limit: time.Duration(f.LimitMS) * time.Millisecond, left: f.Left, workers: f.Workers,
+		beside: f.Beside, paced: f.Paced, lagging: f.Lagging,
 		events: slices.DeleteFunc(events, func(e event.Event) bool { return e.Seq > f.LastEvent }),
 	}
 	if err := rundir.ReadJSON(filepath.Join(dir, snapshotName), &r.snapshot); err != nil {

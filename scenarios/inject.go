@@ -41,6 +41,7 @@ type injectionState struct {
 	heal   faults.Heal
 	err    error
 	done   chan struct{} // closed when injecting is over; nil before it began
+	cancel func()        // ends the wait for the trigger; nil like done
 	remove func()        // of the rule that watches for the trigger's message
 }
 
@@ -93,7 +94,9 @@ func (a *attempt) spring(ctx context.Context) {
 			continue
 		}
 		i.state.done = make(chan struct{})
-		go i.await(ctx, i.watch())
+		waiting, cancel := context.WithCancel(ctx)
+		i.state.cancel = cancel
+		go i.await(waiting, i.watch())
 	}
 }
 
@@ -134,7 +137,7 @@ func (i injection) await(ctx context.Context, message <-chan struct{}) {
 }
 
 // heal takes back every fault, the last one first. Faults that are still being
-// injected are waited for: their context has ended.
+// injected are waited for.
 func (a *attempt) heal(ctx context.Context) error {
 	var errs []error
 	for _, i := range slices.Backward(a.injected) {
@@ -146,6 +149,7 @@ func (a *attempt) heal(ctx context.Context) error {
 func (i injection) heal(ctx context.Context) error {
 	i.state.remove()
 	if i.state.done != nil {
+		i.state.cancel() // one whose trigger has not come by now stays away
 		<-i.state.done
 	}
 	i.state.mu.Lock()
@@ -273,9 +277,11 @@ func (a *attempt) backendOf(role string) int {
 // endRest asks every process that is left of the subject to end.
 func (a *attempt) endRest() error {
 	var errs []error
-	for _, pid := range a.instance.PIDs() {
-		if err := a.instance.SignalPID(pid, syscall.SIGTERM); err != nil && !errors.Is(err, subject.ErrNotOurs) {
-			errs = append(errs, err)
+	for _, i := range a.instances() {
+		for _, pid := range i.PIDs() {
+			if err := i.SignalPID(pid, syscall.SIGTERM); err != nil && !errors.Is(err, subject.ErrNotOurs) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(errs...)

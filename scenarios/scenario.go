@@ -44,6 +44,15 @@ type Workload struct {
 	// ConnectTimeoutS is the deadline of each connect, in seconds; default 30. It is
 	// no part of what most scenarios are about, so that a busy machine must not meet it.
 	ConnectTimeoutS int `json:"connect_timeout_s,omitempty"`
+	// Rate is how many fetches per second are paced over the database's shared row,
+	// on a session of its own; default 0: no pacing.
+	Rate int `json:"rate,omitempty"`
+	// Dispatchers is how many conveyors work on the database at once: the first is a
+	// stream, those beside it are sweeps with one worker each; default 1.
+	Dispatchers int `json:"dispatchers,omitempty"`
+	// ThrottleRetries is how often a dispatch that got no slot is tried again, after
+	// short waits; default 0: as often and as long as conveyor does by itself.
+	ThrottleRetries int `json:"throttle_retries,omitempty"`
 }
 
 // Case is one variant of a scenario.
@@ -150,6 +159,7 @@ func (w Workload) with(other Workload) Workload {
 		Cards: cmp.Or(other.Cards, w.Cards), Workers: cmp.Or(other.Workers, w.Workers), Batch: cmp.Or(other.Batch, w.Batch),
 		Seed: cmp.Or(other.Seed, w.Seed), RecycleAfter: cmp.Or(other.RecycleAfter, w.RecycleAfter), DBTimeoutMS: cmp.Or(other.DBTimeoutMS, w.DBTimeoutMS),
 		ConnectTimeoutS: cmp.Or(other.ConnectTimeoutS, w.ConnectTimeoutS), Redo: other.Redo || w.Redo,
+		Rate: cmp.Or(other.Rate, w.Rate), Dispatchers: cmp.Or(other.Dispatchers, w.Dispatchers), ThrottleRetries: cmp.Or(other.ThrottleRetries, w.ThrottleRetries),
 	}
 }
 

@@ -76,7 +76,9 @@ func (f *soakFlags) run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	policy.Schedule.OwnServer = f.ownServer && s.rig.Server().Can(pg.ToRestart) == nil
+	server := s.rig.Server()
+	policy.Schedule.OwnServer = f.ownServer && server.Can(pg.ToRestart) == nil
+	policy.Schedule.FixedSettings, policy.Schedule.Major = server.Can(pg.ToConfigure) != nil, server.Version().Major
 	fmt.Printf("deadwire %s   soak for %s   seed %s   postgres %s (%s)\nrun %s\n",
 		Version, f.duration, s.seed, s.rig.Server().Version(), s.rig.Server().Provider(), s.dir.Path())
 	began := time.Now()
@@ -110,7 +112,7 @@ func (f *soakFlags) check() (policy soak.Policy, err error) {
 func roundLine(at time.Duration, o soak.Outcome) string {
 	line := fmt.Sprintf("%7.0fs  #%-5d %-12s %5.1fs %5.1fs  %s", at.Seconds(), o.N, o.Case.Verdict,
 		float64(o.Case.DurationMS)/1000, float64(o.Case.RecoveryMS)/1000, marked(o))
-	if o.Case.Verdict == verdict.Fail || o.Case.Verdict == verdict.Undetermined {
+	if o.Case.Verdict != verdict.Pass {
 		line += "\n           " + oneLine(o.Case.Reason, 300)
 	}
 	return line
@@ -227,6 +229,7 @@ A policy file (--policy) may hold:
   cards:      18                           cards of a round
   catalogues: 4                            different catalogues that take turns
   redo:       4                            every fourth round does work again that was done (default: none)
+  dispatchers: 3                           conveyors at work on a round's database at once, at most
   thresholds: ["recovery p95 < 20s"]       conditions on` + metricsHelp(),
 	}
 }

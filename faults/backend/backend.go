@@ -123,7 +123,7 @@ func (Crash) Available(t faults.Target) error { return ownServer(t) }
 
 // Expects implements faults.Expecter.
 func (Crash) Expects() []faults.Expectation {
-	return []faults.Expectation{{Rule: "backend.crash-restart"}}
+	return []faults.Expectation{{Rule: "backend.crash-restart"}, {Rule: "server.refused"}}
 }
 
 // Inject implements faults.Fault. It returns once the server takes sessions again.
@@ -154,7 +154,7 @@ func (Restart) Available(t faults.Target) error { return ownServer(t) }
 
 // Expects implements faults.Expecter.
 func (Restart) Expects() []faults.Expectation {
-	return []faults.Expectation{{Rule: "backend.admin-terminate"}, {Rule: "backend.crash-restart"}}
+	return []faults.Expectation{{Rule: "backend.admin-terminate"}, {Rule: "backend.crash-restart"}, {Rule: "server.refused"}}
 }
 
 // Inject implements faults.Fault.

@@ -24,6 +24,13 @@ type Policy struct {
 	Swarm *bool `json:"swarm,omitempty"`
 	// OwnServer: rounds have a server to themselves, so it may be stopped.
 	OwnServer bool `json:"own_server,omitempty"`
+	// FixedSettings: the server's settings are not ours to change.
+	FixedSettings bool `json:"fixed_settings,omitempty"`
+	// Major is the server's major version; 0 when it is not known.
+	Major int `json:"major,omitempty"`
+	// Program: the subject is not conveyor with its fault seam, so only what is
+	// done to any program is drawn.
+	Program bool `json:"program,omitempty"`
 	// Workers is how many workers the subject is given; default 3.
 	Workers int `json:"workers,omitempty"`
 }
@@ -79,11 +86,15 @@ func (p Policy) possible() []draw {
 		if w, named := p.Weights[all[i].kind]; named {
 			all[i].weight = w
 		}
-		if all[i].ownServer && !p.OwnServer {
+		if !p.has(all[i].needs) {
 			all[i].weight = 0
 		}
 	}
 	return all
+}
+
+func (p Policy) has(n needs) bool {
+	return (!n.ownServer || p.OwnServer) && (!n.settings || !p.FixedSettings) && (!n.conveyor || !p.Program)
 }
 
 // Kinds returns the names of the kinds that a schedule may contain, ordered.

@@ -69,7 +69,7 @@ func Nth(seed string, p Policy, n int) Round {
 			break
 		}
 		taken[d.place] = d.place != ""
-		round.Faults = append(round.Faults, d.make(r, p))
+		round.Faults = append(round.Faults, d.make(r, p)...)
 	}
 	return round
 }

@@ -9,6 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 
+	"deadwire/faults/backend"
 	"deadwire/faults/catalog"
 	"deadwire/faults/schedule"
 )
@@ -38,22 +39,52 @@ func TestARoundDoesNotDependOnTheOthers(t *testing.T) {
 
 func TestImpossibleAndUnwantedKindsAreNeverDrawn(t *testing.T) {
 	t.Parallel()
-	seen := kinds(schedule.Plan("s", schedule.Policy{Weights: map[string]int{"fork": 0}}, 600))
-	assert.Assert(t, !slices.Contains(seen, "backend.crash") && !slices.Contains(seen, "backend.restart"), "%v", seen)
-	assert.Assert(t, !slices.Contains(seen, "fork"), "%v", seen)
-	assert.Equal(t, len(seen), len(schedule.Kinds())-3)
+	never := func(p schedule.Policy, kinds ...string) {
+		t.Helper()
+		seen := kindsOf(schedule.Plan("s", p, 1500))
+		for _, kind := range schedule.Kinds() {
+			assert.Equal(t, slices.Contains(seen, kind), !slices.Contains(kinds, kind), kind)
+		}
+	}
+	never(schedule.Policy{Weights: map[string]int{"fork": 0}}, "backend.crash", "backend.restart", "backend.slots", "fork")
+	never(schedule.Policy{OwnServer: true, FixedSettings: true}, "backend.read-only", "backend.timeout")
+	never(schedule.Policy{OwnServer: true, Program: true}, "backend.cancel", "backend.lock", "fork", "process.cpu", "process.exit", "process.memory",
+		"process.orphan", "process.panic", "source.bomb", "source.corrupt", "source.cut", "source.hang", "source.status")
+}
+
+func TestALimitThatTheServerHasNotIsNeverDrawn(t *testing.T) {
+	t.Parallel()
+	only := map[string]int{}
+	for _, kind := range schedule.Kinds() {
+		only[kind] = 0
+	}
+	only["backend.timeout"] = 1
+	for major, want := range map[int][]string{
+		13: {"idle-in-transaction", "statement"},
+		15: {"idle-in-transaction", "idle-session", "statement"},
+		17: {"idle-in-transaction", "idle-session", "statement", "transaction"},
+	} {
+		var seen []string
+		for _, round := range schedule.Plan("s", schedule.Policy{Weights: only, Major: major}, 100).Rounds {
+			for _, e := range round.Faults {
+				seen = append(seen, e.Fault.(backend.Timeout).Of)
+			}
+		}
+		slices.Sort(seen)
+		assert.DeepEqual(t, slices.Compact(seen), want)
+	}
 }
 
 func TestEveryKindOfTheCatalogueIsDrawn(t *testing.T) {
 	t.Parallel()
-	seen := kinds(schedule.Plan("s", schedule.Policy{OwnServer: true}, 600))
+	seen := kindsOf(schedule.Plan("s", schedule.Policy{OwnServer: true}, 1500))
 	assert.DeepEqual(t, seen, schedule.Kinds())
 	for _, name := range schedule.Kinds() {
 		assert.Assert(t, slices.Contains(catalog.Names(), name))
 	}
 }
 
-func kinds(s schedule.Schedule) []string {
+func kindsOf(s schedule.Schedule) []string {
 	var names []string
 	for _, r := range s.Rounds {
 		for _, e := range r.Faults {

@@ -20,6 +20,21 @@ func simpler(e Entry) []Entry {
 			f.Skip = 0
 			add(f)
 		}
+	case network.HalfClose:
+		if f.Skip > 0 {
+			f.Skip = 0
+			add(f)
+		}
+	case network.Error:
+		if f.Skip > 0 {
+			f.Skip = 0
+			add(f)
+		}
+	case network.Stall:
+		if f.Skip > 0 {
+			f.Skip = 0
+			add(f)
+		}
 	case network.Latency:
 		if f.JitterMS > 0 {
 			f.JitterMS = 0
@@ -30,6 +45,12 @@ func simpler(e Entry) []Entry {
 	case process.Panic:
 		first(&f.Worker, &f.Nth, func() faults.Fault { return f }, add)
 	case process.Memory:
+		first(&f.Worker, &f.Nth, func() faults.Fault { return f }, add)
+	case process.Exit:
+		first(&f.Worker, &f.Nth, func() faults.Fault { return f }, add)
+	case process.CPU:
+		first(&f.Worker, &f.Nth, func() faults.Fault { return f }, add)
+	case process.Freeze:
 		first(&f.Worker, &f.Nth, func() faults.Fault { return f }, add)
 	}
 	return out

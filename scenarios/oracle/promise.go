@@ -20,8 +20,12 @@ type Input struct {
 	// Killed: the subject's first process was ended by a signal, so it could not
 	// tidy up after itself.
 	Killed bool
-	// Workers is how many worker processes the subject was given.
+	// Workers is how many worker processes the subject was given, in all.
 	Workers int
+	// Dispatchers is how many dispatchers worked at once; 0 counts as one.
+	Dispatchers int
+	// Paced: each dispatcher has a session more, by which fetches are paced.
+	Paced bool
 	// ProcessesLeft are pids of the subject that lived on after its end.
 	ProcessesLeft []int
 }
@@ -108,7 +112,7 @@ func coordinatorKept(in Input) []string {
 			continue
 		}
 		switch {
-		case e.Rule == "close.ordinary" && workersLater(in, e.Session):
+		case e.Rule == "close.ordinary" && in.Dispatchers < 2 && workersLater(in, e.Session): // a worker's session does not say whose it is
 			out = append(out, fmt.Sprintf("session %d was closed before the workers' sessions", e.Session))
 		case e.Rule != "close.ordinary" && !in.Killed:
 			out = append(out, fmt.Sprintf("session %d ended by %s", e.Session, e.Rule))
@@ -257,7 +261,11 @@ func sessionsBounded(in Input) []string {
 		}
 		most = max(most, len(open))
 	}
-	if bound := in.Workers + sessionsSpare; in.Workers > 0 && most > bound {
+	each := sessionsSpare
+	if in.Paced {
+		each++
+	}
+	if bound := in.Workers + each*max(in.Dispatchers, 1); in.Workers > 0 && most > bound {
 		return []string{fmt.Sprintf("%d sessions were open at once, the bound is %d", most, bound)}
 	}
 	return nil

@@ -23,6 +23,9 @@ type Policy struct {
 	// Redo: every so many rounds the work was done once before and is done again;
 	// default 0, never.
 	Redo int
+	// Dispatchers is how many conveyors work on a round's database at once, at most;
+	// default 3.
+	Dispatchers int
 	// Thresholds are conditions on the tally's numbers, such as "recovery p95 < 20s".
 	Thresholds []string
 
@@ -38,18 +41,21 @@ type policyFile struct {
 	Cards      int            `yaml:"cards"`
 	Catalogues int            `yaml:"catalogues"`
 	Redo       int            `yaml:"redo"`
+	Dispatch   int            `yaml:"dispatchers"`
 	Thresholds []string       `yaml:"thresholds"`
 }
 
 const (
-	cardsDefault      = 18
-	cataloguesDefault = 4
+	cardsDefault       = 18
+	cataloguesDefault  = 4
+	dispatchersDefault = 3
 )
 
 func (p Policy) withDefaults() Policy {
 	p.Schedule.Workers = cmp.Or(p.Schedule.Workers, 3)
 	p.Cards = cmp.Or(p.Cards, cardsDefault)
 	p.Catalogues = cmp.Or(p.Catalogues, cataloguesDefault)
+	p.Dispatchers = cmp.Or(p.Dispatchers, dispatchersDefault)
 	return p
 }
 
@@ -66,7 +72,7 @@ func ReadPolicy(file string) (Policy, error) {
 	}
 	p := Policy{
 		Schedule: schedule.Policy{Weights: f.Weights, FaultsMax: f.FaultsMax, Swarm: f.Swarm, Workers: f.Workers},
-		Cards:    f.Cards, Catalogues: f.Catalogues, Redo: f.Redo, Thresholds: f.Thresholds,
+		Cards:    f.Cards, Catalogues: f.Catalogues, Redo: f.Redo, Dispatchers: f.Dispatch, Thresholds: f.Thresholds,
 	}
 	if err := p.Check(); err != nil {
 		return Policy{}, fmt.Errorf("%s: %w", file, err)
@@ -79,7 +85,7 @@ func (p *Policy) Check() error {
 	for _, count := range []struct {
 		name string
 		n    int
-	}{{"cards", p.Cards}, {"catalogues", p.Catalogues}, {"redo", p.Redo}} {
+	}{{"cards", p.Cards}, {"catalogues", p.Catalogues}, {"redo", p.Redo}, {"dispatchers", p.Dispatchers}} {
 		if count.n < 0 {
 			return fmt.Errorf("%s: %d is negative", count.name, count.n)
 		}

@@ -34,11 +34,16 @@ type specWorkload struct {
 	Seed        string `json:"seed"`
 	DBTimeoutMS int    `json:"db_timeout_ms"`
 	Redo        bool   `json:"redo,omitempty"`
+	ConnectS    int    `json:"connect_timeout_s"`
+	Rate        int    `json:"rate"`
+	Dispatchers int    `json:"dispatchers,omitempty"`
+	Throttle    int    `json:"throttle_retries"`
 }
 
 type kase struct {
 	Faults []schedule.Entry `json:"faults,omitempty"`
 	Expect faulted          `json:"expect"`
+	After  []scenarios.Step `json:"after,omitempty"`
 	Resume *resumed         `json:"resume,omitempty"`
 }
 
@@ -71,12 +76,20 @@ const (
 	limit = "90s"
 	// dbTimeoutMS is the deadline of each statement.
 	dbTimeoutMS = 5000
-	batches     = 3 // in a round
+	// connectS is the deadline of each connect: enough for a busy machine, and short
+	// enough for a round in which every connect is swallowed.
+	connectS = 8
+	// rate paces the fetches, in each second: hardly felt, but it takes a session.
+	rate = 100
+	// throttleRetries is how often a dispatch without a slot is tried again, so that a
+	// dispatcher that is refused everything gives up well before the limit.
+	throttleRetries = 4
+	batches         = 3 // in a round
 )
 
 // Text returns a round as a scenario that `deadwire run` reads. It is pure.
 func Text(seed string, r Round) (string, error) {
-	k := kase{Faults: r.Faults, Expect: expects(r.Faults)}
+	k := kase{Faults: r.Faults, Expect: expects(r.Faults), After: after(r.Faults)}
 	if !r.Once {
 		k.Resume = &resumed{Expect: healed{Outcome: "completes", Converges: true}}
 	}
@@ -86,7 +99,7 @@ func Text(seed string, r Round) (string, error) {
 		Limit: limit,
 		Workload: specWorkload{
 			Cards: r.Work.Cards, Workers: r.Work.Workers, Batch: r.Work.Batch, DBTimeoutMS: dbTimeoutMS,
-			Seed: r.Work.Seed, Redo: r.Work.Redo,
+			Seed: r.Work.Seed, Redo: r.Work.Redo, ConnectS: connectS, Rate: rate, Dispatchers: r.Work.Dispatchers, Throttle: throttleRetries,
 		},
 		Cases: map[string]kase{r.name(): k},
 	}
@@ -132,9 +145,9 @@ func expects(entries []schedule.Entry) faulted {
 				rules = append(rules, x.Rule)
 			}
 		}
-		if unreachable(e.Fault.Name()) { // then nobody could write how the batch ended
-			f.Invariants["ledger-truthful"] = "any"
-		}
+	}
+	if untold(entries) {
+		f.Invariants["ledger-truthful"] = "any"
 	}
 	for _, rule := range unique(rules) {
 		f.Endings = append(f.Endings, ending{Rule: rule, Count: "any"})
@@ -142,15 +155,32 @@ func expects(entries []schedule.Entry) faulted {
 	return f
 }
 
-// unreachable reports whether a fault keeps the subject from the database as a
-// whole until it is healed: then no new session can record how the batch ended.
-func unreachable(kind string) bool {
-	switch kind {
-	case "network.down", "network.blackhole", "backend.crash", "backend.restart":
-		return true
-	default:
-		return false
+// untold reports whether faults can keep the subject from writing how a batch
+// ended: they take the database as a whole away until they are healed, or they
+// keep it from new sessions while another one takes those that it has.
+func untold(entries []schedule.Entry) bool {
+	for _, e := range entries {
+		switch e.Fault.Name() {
+		case "network.down", "network.blackhole", "backend.crash", "backend.restart":
+			return true
+		case "network.refuse", "network.limit-data", "backend.slots", "backend.read-only", "process.descriptors":
+			if len(entries) > 1 {
+				return true
+			}
+		}
 	}
+	return false
+}
+
+// after returns what is done once the subject's first process has ended: workers
+// that an orphaning left behind go on then, and leave by themselves.
+func after(entries []schedule.Entry) []scenarios.Step {
+	for _, e := range entries {
+		if name := e.Fault.Name(); name == "process.orphan" {
+			return []scenarios.Step{{Heal: name}}
+		}
+	}
+	return nil
 }
 
 // name is the round's name as a case.

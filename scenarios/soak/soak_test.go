@@ -18,7 +18,7 @@ import (
 func TestEveryRoundIsAScenario(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Schedule: schedule.Policy{OwnServer: true}}
-	for n := 1; n <= 60; n++ {
+	for n := 1; n <= 200; n++ {
 		round := Nth("seed", policy, n)
 		entries := round.Faults
 		text, err := Text("seed", round)

@@ -21,6 +21,7 @@ type Work struct {
 	Cards, Workers, Batch int
 	Seed                  string // of the catalogue
 	Redo                  bool   // all was done once before, and is done again
+	Dispatchers           int    // at work at once
 }
 
 // Nth returns round n of a soak: a pure function of its arguments.
@@ -31,6 +32,7 @@ func Nth(seed string, p Policy, n int) Round {
 		Work: Work{
 			Cards: p.Cards, Workers: p.Schedule.Workers, Batch: max(1, p.Cards/batches),
 			Seed: fmt.Sprintf("soak-%d", n%p.Catalogues), Redo: p.Redo > 0 && n%p.Redo == 0,
+			Dispatchers: 1 + schedule.Source(seed, "dispatchers", n).IntN(p.Dispatchers),
 		},
 	}
 }
@@ -38,6 +40,9 @@ func Nth(seed string, p Policy, n int) Round {
 // String says the round's size in a few words.
 func (r Round) String() string {
 	text := fmt.Sprintf("%d faults, %d cards in batches of %d, %d workers", len(r.Faults), r.Work.Cards, r.Work.Batch, r.Work.Workers)
+	if r.Work.Dispatchers > 1 {
+		text += fmt.Sprintf(", %d dispatchers", r.Work.Dispatchers)
+	}
 	if r.Work.Redo {
 		text += ", done again"
 	}
@@ -88,6 +93,9 @@ func (w Work) smaller() []Work {
 	}
 	for _, cards := range fewer(w.Cards) {
 		add(func(l *Work) { l.Cards = cards })
+	}
+	for _, dispatchers := range fewer(w.Dispatchers) {
+		add(func(l *Work) { l.Dispatchers = dispatchers })
 	}
 	for _, workers := range fewer(w.Workers) {
 		add(func(l *Work) { l.Workers = workers })
