@@ -90,7 +90,7 @@ func TestShrinkingLeavesWhatTheFailureNeeds(t *testing.T) {
 func TestNothingIsLeftOfAFailureWithoutCause(t *testing.T) {
 	t.Parallel()
 	failure, _ := shrunk(t, large(t), 1000, failing(1, func(Round) bool { return true }))
-	assert.DeepEqual(t, failure.Small, Round{N: failure.Small.N, Faults: []schedule.Entry{}, Once: true, Work: Work{Cards: 1, Workers: 1, Batch: 1, Seed: failure.Small.Work.Seed}})
+	assert.DeepEqual(t, failure.Small, Round{N: failure.Small.N, Faults: []schedule.Entry{}, Once: true, Work: Work{Cards: 1, Workers: 1, Batch: 1, Dispatchers: 1, Seed: failure.Small.Work.Seed}})
 }
 
 func TestWhatDoesNotFailAgainStaysAsItIs(t *testing.T) {
