@@ -86,7 +86,7 @@ var imports = map[string][]string{
 	"faults/backend":    {"faults", "harness/event", "harness/wait", "harness/pg", "harness/tap"},
 	"faults/source":     {"faults", "harness/event", "harness/wait"},
 	"faults/catalog":    {"faults", "faults/network", "faults/process", "faults/fork", "faults/backend", "faults/source"},
-	"faults/schedule":   {"faults", "faults/catalog", "faults/network", "faults/process", "faults/fork", "faults/backend", "harness/event"},
+	"faults/schedule":   {"faults", "faults/catalog", "faults/network", "faults/process", "faults/fork", "faults/backend", "faults/source", "harness/event"},
 	"faults/faultstest": {"faults/...", "harness/..."},
 
 	"scenarios":            {"scenarios/oracle", "scenarios/workload", "faults/...", "harness/..."},

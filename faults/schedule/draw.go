@@ -164,7 +164,8 @@ func stall(r *rand.Rand, p Policy) []Entry {
 }
 
 func latency(r *rand.Rand, _ Policy) []Entry {
-	return one(network.Latency{MS: 1 + r.IntN(8), JitterMS: r.IntN(4)})
+	delay := 1 + r.IntN(8)
+	return one(network.Latency{MS: delay, JitterMS: r.IntN(min(delay, 4))})
 }
 
 func bandwidth(r *rand.Rand, _ Policy) []Entry {
