@@ -99,7 +99,7 @@ func (a *attempt) do(ctx context.Context) (out result, err error) {
 	if a.guard {
 		watch.Decide = witness.Guard
 	}
-	lane := fmt.Sprintf("lane-%d", a.runner.next())
+	lane := fmt.Sprintf("%slane-%d", a.runner.Lanes, a.runner.next())
 	if len(a.scenario.Command) == 0 {
 		a.images = a.runner.Store.Branch(lane)
 		defer a.images.Close()

@@ -30,6 +30,8 @@ type Runner struct {
 	// Prove runs a case in which a process was accused of ending another's session
 	// once more, with only that act suppressed.
 	Prove bool
+	// Lanes begins the names of its lanes, where several runners share the rig.
+	Lanes string
 
 	mu         sync.Mutex
 	references map[string]*reference

@@ -1,7 +1,10 @@
 package planted
 
 import (
+	"context"
 	"fmt"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,6 +61,24 @@ func planted(bug string) bool { return filepath.Base(os.Args[0]) == "` + prefix 
 
 // prefix begins the name of a program with a bug.
 const prefix = "planted-"
+
+// Check says which bug has lost its place in the sources, and where that was.
+func Check(ctx context.Context) error {
+	root, err := moduleRoot(ctx)
+	if err != nil {
+		return err
+	}
+	files, err := overlay(root)
+	if err != nil {
+		return err
+	}
+	for path, text := range files {
+		if _, err := parser.ParseFile(token.NewFileSet(), path, text, parser.AllErrors); err != nil {
+			return fmt.Errorf("as planted: %w", err)
+		}
+	}
+	return nil
+}
 
 // overlay returns the changed and added files of the module at root, by their
 // path below it. It is an error when a text to be replaced is not there just once.
