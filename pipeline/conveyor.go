@@ -74,8 +74,9 @@ type Config struct {
 	// host's load neither slows nor halts.
 	Bars     envelope.Bars
 	LoadSoft float64
-	// Disabled refuses every dispatch.
-	Disabled bool
+	// Disabled refuses every dispatch; NoTransfer takes no evidence from a card with the
+	// same bytes.
+	Disabled, NoTransfer bool
 	// Done and Progress are those of dispatch.Config.
 	Done     func(dispatch.Outcome)
 	Progress func(dispatch.Summary)
@@ -255,7 +256,7 @@ func (c *Conveyor) dispatchConfig(ctx context.Context, s *session.Session) (disp
 		Batch: c.cfg.Batch, Slots: c.cfg.Slots, MaxBatches: c.cfg.MaxBatches,
 		ThrottleRetries: c.cfg.ThrottleRetries, ThrottleWait: c.cfg.ThrottleWait,
 		CrashesMax: c.cfg.CrashesMax, PoisonAfter: c.cfg.PoisonAfter, Versions: Manifest(), Sessions: c.cfg.Database, Log: c.log,
-		Disabled: c.cfg.Disabled, Bars: c.cfg.Bars, Before: c.cfg.Before, StartAfter: c.cfg.StartAfter, Done: c.cfg.Done, Progress: c.cfg.Progress,
+		Disabled: c.cfg.Disabled, NoTransfer: c.cfg.NoTransfer, Bars: c.cfg.Bars, Before: c.cfg.Before, StartAfter: c.cfg.StartAfter, Done: c.cfg.Done, Progress: c.cfg.Progress,
 	}
 	if c.cfg.Bars.Load > 0 {
 		host := envelope.Host()

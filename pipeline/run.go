@@ -105,7 +105,7 @@ func (c *Conveyor) vintage(ctx context.Context, s *session.Session, passed *Pass
 
 func (c *Conveyor) passing(ctx context.Context, d *dispatch.Dispatcher, passed *Passed) (err error) {
 	passed.Summary, err = d.Stream(ctx)
-	if err != nil {
+	if err != nil || refused(passed.Status) {
 		return err
 	}
 	s := d.Session()
@@ -126,6 +126,11 @@ func (c *Conveyor) passing(ctx context.Context, d *dispatch.Dispatcher, passed *
 		passed.Channels[ch.Agent] = ch.Votes
 	}
 	return nil
+}
+
+// refused says that nothing may be written now: what has been voted waits for the next pass.
+func refused(status string) bool {
+	return status == dispatch.Off || status == dispatch.Halted || status == dispatch.LockedOut
 }
 
 func propagated(ctx context.Context, s *session.Session, run string) (done Propagation, err error) {

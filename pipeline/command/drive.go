@@ -19,8 +19,12 @@ import (
 	"deadwire/pipeline/metrics"
 )
 
-// enabledEnv is the kill switch: false refuses every dispatch on this host.
-const enabledEnv = "STAGE_E_STREAMING_ENABLED"
+// The kill switches of a host, on unless they say false: every dispatch, and the use of
+// what is known of the same bytes.
+const (
+	enabledEnv  = "STAGE_E_STREAMING_ENABLED"
+	transferEnv = "STAGE_C_EVIDENCE_TRANSFER_ENABLED"
+)
 
 // driver is what the commands share that dispatch batches.
 type driver struct {
@@ -29,6 +33,7 @@ type driver struct {
 	metrics string
 	rssMax  int64
 	verbose bool
+	dryRun  bool
 	// set by complete
 	progress *progress
 }
@@ -59,6 +64,7 @@ func (d *driver) workFlags(flags *pflag.FlagSet) {
 func (d *driver) passFlags(flags *pflag.FlagSet) {
 	d.workFlags(flags)
 	flags.IntVar(&d.cfg.MaxBatches, "max-batches", 0, "end after so many batches; 0: no bound")
+	flags.BoolVar(&d.dryRun, "dry-run", false, "only say what there is to do; write nothing")
 }
 
 // scopeFlags are those of a pass over a scope with a resume mark.
@@ -88,12 +94,12 @@ func (d *driver) complete(a *app, cmd *cobra.Command) error {
 	if cfg.LoadSoft == 0 {
 		cfg.LoadSoft = cfg.Bars.Load * 4.5 / 7
 	}
-	if word, set := os.LookupEnv(enabledEnv); set {
-		enabled, err := strconv.ParseBool(word)
+	for name, off := range map[string]*bool{enabledEnv: &cfg.Disabled, transferEnv: &cfg.NoTransfer} {
+		var err error
+		*off, err = switchedOff(name)
 		if err != nil {
-			return fmt.Errorf("%s must be true or false, not %q", enabledEnv, word)
+			return err
 		}
-		cfg.Disabled = !enabled
 	}
 	d.progress = progressTo(cmd.ErrOrStderr(), time.Now())
 	if d.progress.terminal && !d.verbose {
@@ -101,6 +107,18 @@ func (d *driver) complete(a *app, cmd *cobra.Command) error {
 	}
 	cfg.Progress = d.progress.show
 	return nil
+}
+
+func switchedOff(name string) (bool, error) {
+	word, set := os.LookupEnv(name)
+	if !set {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(word)
+	if err != nil {
+		return false, fmt.Errorf("%s must be true or false, not %q", name, word)
+	}
+	return !on, nil
 }
 
 // under runs body until it is done, or until SIGINT or SIGTERM: then the batch is
@@ -131,8 +149,12 @@ func (d *driver) under(a *app, cmd *cobra.Command, body func(context.Context, *p
 	return body(ctx, conveyor)
 }
 
-// pass runs a stream or sweep and prints its summary, whatever its ending.
+// pass runs a stream or sweep and prints its summary, whatever its ending; or only says
+// what it would do.
 func (d *driver) pass(a *app, cmd *cobra.Command, run func(*pipeline.Conveyor, context.Context) (dispatch.Summary, error)) error {
+	if d.dryRun {
+		return d.plan(a, cmd)
+	}
 	return d.under(a, cmd, func(ctx context.Context, conveyor *pipeline.Conveyor) error {
 		summary, err := run(conveyor, ctx)
 		return d.summed(cmd, summary, err)

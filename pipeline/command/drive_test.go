@@ -3,8 +3,10 @@ package command_test
 import (
 	"io"
 	"net/http"
+	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -46,17 +48,63 @@ func (r *rig) contents() string {
 		from pg_class t where t.relkind = 'r' and t.relnamespace = 'public'::regnamespace`)
 }
 
+// drivers are the commands that dispatch batches until they are done.
+func drivers(source string) map[string][]string {
+	return map[string][]string{
+		"stream":    {"stream", "--source", source, "--json"},
+		"sweep":     {"sweep", "--source", source, "--json"},
+		"run":       {"run", "--source", source, "--json"},
+		"shakedown": {"shakedown", "--source", source, "--json", "--before", "2020-01-01T00:00:00Z"},
+	}
+}
+
 func TestDryRunWritesNothing(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	before := r.contents()
-	p := r.stream("", "--dry-run", "--batch", "5")
-	assert.Equal(t, p.wait(), 0, p.stderr.String())
 	hashed := r.count("card where content_phash is not null")
-	assert.Equal(t, p.result()["need_extraction"], float64(hashed))
-	assert.Equal(t, p.result()["batches"], float64((hashed+4)/5))
-	assert.Equal(t, r.contents(), before)
+	before := r.contents()
+	for name, args := range drivers(r.catalog) {
+		p := r.start("", append(args, "--dry-run", "--batch", "5")...)
+		assert.Equal(t, p.wait(), 0, "%s: %s", name, p.stderr.String())
+		assert.Equal(t, p.result()["need_extraction"], float64(hashed), name)
+		assert.Equal(t, p.result()["batches"], float64((hashed+4)/5), name)
+		assert.Equal(t, r.contents(), before, name)
+	}
 	r.assertAtRest()
+}
+
+func TestSignalEndsEveryDriverTruthfully(t *testing.T) {
+	t.Parallel()
+	for name, args := range drivers(os.Getenv(catalogEnv)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := setup(t)
+			release := r.held()
+			defer release()
+			p := r.start("job-waits", args...)
+			p.logged("waiting")
+			assert.NilError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+			began := time.Now()
+			assert.Equal(t, p.wait(), command.CodeError)
+			r.assertInTime(time.Since(began))
+			assert.Assert(t, strings.Contains(p.lastLine(), syscall.SIGTERM.String()), p.lastLine())
+			assert.Equal(t, r.count("pilot_run_ledger where status = 'running'"), 0)
+			assert.Assert(t, r.count("pilot_run_ledger where failure_reason like $1", "%"+syscall.SIGTERM.String()+"%") > 0)
+			r.assertAtRest()
+		})
+	}
+}
+
+func TestTransferCanBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	p := r.command("", drivers(r.catalog)["stream"]...)
+	p.cmd.Env = append(p.cmd.Env, "STAGE_C_EVIDENCE_TRANSFER_ENABLED=false")
+	p.run()
+	assert.Equal(t, p.wait(), 0, p.stderr.String())
+	assert.Assert(t, r.count("card c where exists (select from card t where t.md5_checksum = c.md5_checksum and t.id < c.id)") > 0, "there are twins")
+	assert.Equal(t, r.count("image_evidence where transferred"), 0)
+	r.assertConverged()
 }
 
 func TestBoundedStreamsGoOnAtTheirMarkAndFinishTheWholeScope(t *testing.T) {
@@ -143,8 +191,11 @@ func TestShakedownComputesOldEvidenceAnewAndOnlyOnce(t *testing.T) {
 func TestKillSwitchRefusesEveryDriver(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
-	for _, driver := range []string{"stream", "sweep"} {
-		p := r.command("", driver, "--json", "--source", r.catalog)
+	for name, args := range drivers(r.catalog) {
+		if name == "run" {
+			continue // a whole pass has a row of its own
+		}
+		p := r.command("", args...)
 		p.cmd.Env = append(p.cmd.Env, "STAGE_E_STREAMING_ENABLED=false")
 		p.run()
 		assert.Equal(t, p.wait(), command.CodeDisabled, p.stderr.String())

@@ -185,6 +185,15 @@ func (r *rig) text(sql string) string {
 	return value
 }
 
+// assertInTime holds the time from a signal to the end against the promised ten seconds,
+// and beyond them against what a command that waits for nothing takes on this machine now.
+func (r *rig) assertInTime(took time.Duration) {
+	r.t.Helper()
+	began := time.Now()
+	r.ok("status")
+	assert.Assert(r.t, took < 10*time.Second+20*time.Since(began), "took %s", took)
+}
+
 // assertAtRest checks that nothing is left connected or locked.
 func (r *rig) assertAtRest() {
 	r.t.Helper()

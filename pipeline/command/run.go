@@ -15,7 +15,6 @@ import (
 func (a *app) run() *cobra.Command {
 	var d driver
 	var location string
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "run --source URL|DIR",
 		Short: "A whole pass: reference, stream, equal images, and the check that machines alone settle nothing",
@@ -23,7 +22,7 @@ func (a *app) run() *cobra.Command {
 			"to equal images, and check that machines alone would settle nothing.\n\n" + exitTable,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dryRun {
+			if d.dryRun {
 				return d.plan(a, cmd)
 			}
 			return d.under(a, cmd, func(ctx context.Context, conveyor *pipeline.Conveyor) error {
@@ -37,7 +36,6 @@ func (a *app) run() *cobra.Command {
 	}
 	d.scopeFlags(cmd)
 	cmd.Flags().StringVar(&location, "reference", "", "`FILE or URL` of Scryfall bulk data to be fresh with first")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what there is to do; write nothing")
 	_ = cmd.MarkFlagRequired("source") // the flag was defined above
 	return cmd
 }

@@ -14,7 +14,6 @@ import (
 
 func (a *app) stream() *cobra.Command {
 	var d driver
-	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "stream --source URL|DIR",
 		Short: "Work through the catalogue, batch by batch, until nothing is eligible",
@@ -22,14 +21,10 @@ func (a *app) stream() *cobra.Command {
 			"scope's mark; it is complete only when it has seen the whole scope.\n\n" + exitTable,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if dryRun {
-				return d.plan(a, cmd)
-			}
 			return d.pass(a, cmd, (*pipeline.Conveyor).Stream)
 		},
 	}
 	d.scopeFlags(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "only say what there is to do; write nothing")
 	_ = cmd.MarkFlagRequired("source") // the flag was defined above
 	return cmd
 }

@@ -50,6 +50,9 @@ where c.printing_tag_status <> 'unresolved'
   and (m.printing_tag_status, m.inferred_canonical_card_id) is distinct from (c.printing_tag_status, c.inferred_canonical_card_id)`, false},
 		{"writes-attributed", 11, "every machine vote, scan log and evidence row names its run", `/* conveyor:check-writes-attributed */
 select format('vote %s', id) from card_printing_tag where run_id is null and source in ('ocr', 'deduction')
+union all select format('attribute vote %s', id) from card_tag_vote where run_id is null and source in ('ocr', 'deduction')
+union all select format('illustration vote %s', id) from card_illustration_vote where run_id is null and source in ('ocr', 'deduction')
+union all select format('illustration rejection %s', id) from card_illustration_rejection where run_id is null
 union all select format('scan log %s', id) from card_scan_log where run_id is null
 union all select format('evidence %s', id) from image_evidence where run_id is null`, false},
 		{"votes-archived", 13, "a replaced vote keeps an archive copy that names its successor", `/* conveyor:check-votes-archived */
@@ -84,6 +87,9 @@ with batch as (
 select format('%s: %s at a time with %s slots', b.run_id, count(*), b.slots) from batch b
 join batch other on other.started_at <= b.started_at and other.finished_at > b.started_at and other.slots <= b.slots
 group by b.run_id, b.slots having count(*) > b.slots`, false},
+		{"cursor-within-catalogue", 35, "a sweep's cursor lies within the catalogue, and counts its laps", `/* conveyor:check-cursor-within-catalogue */
+select format('cursor %s is at %s in lap %s', name, position, wrap_count) from stage_e_sweep_cursor
+where position < 0 or wrap_count < 0 or position > (select coalesce(max(id), 0) from card)`, false},
 		{"mark-within-catalogue", 40, "a resume mark lies within the catalogue", `/* conveyor:check-mark-within-catalogue */
 select format('scope %s is at %s', scope, position) from stage_e_full_catalog_cursor
 where position < 0 or position > (select coalesce(max(id), 0) from card)`, false},

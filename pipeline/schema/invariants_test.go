@@ -28,7 +28,7 @@ func breaches() map[string]string {
 			update card set content_phash = null where id = 1`,
 		"machine-never-resolves": `update card set printing_tag_status = 'resolved'`,
 		"group-agrees":           `update card set printing_tag_status = 'no_match' where id = 2`,
-		"writes-attributed":      `insert into card_scan_log (card_id, anonymous_id, skip_reason) values (1, 'x-v1', 'no-text')`,
+		"writes-attributed":      `insert into card_tag_vote (card_id, tag, anonymous_id, source) values (1, 'modern-frame', 'x-v1', 'ocr')`,
 		"one-version-per-family": `insert into card_printing_tag (card_id, printing_id, anonymous_id, source, run_id)
 			values (1, 1, 'x-v1', 'ocr', 'r'), (1, 2, 'x-v2', 'ocr', 'r')`,
 		"propagation-replaces-nothing": `insert into card_printing_tag (card_id, printing_id, anonymous_id, source, run_id, propagated_from)
@@ -37,7 +37,9 @@ func breaches() map[string]string {
 		"ids-bounded":       `update pilot_run_ledger set data_run_id = 'other' where run_id = 'r-b1'`,
 		"one-session-per-batch": `update pilot_run_ledger set counters = counters || '{"backend_pid_after": 8}'
 			where run_id = 'r-b1'`,
-		"slots-bounded":         `update pilot_run_ledger set counters = counters || '{"slots": 2}'`,
+		"slots-bounded": `update pilot_run_ledger set counters = counters || '{"slots": 2}'`,
+		"cursor-within-catalogue": `insert into stage_e_sweep_cursor (name, position) values ('stage_c', 3)
+			on conflict (name) do update set position = 3`,
 		"mark-within-catalogue": `insert into stage_e_full_catalog_cursor (scope, position) values ('full-catalog', 3)`,
 		"failed-fetch-without-evidence": `insert into image_evidence (card_id, content_hash, extractor_versions, run_id) values (1, 1, '{}', 'r');
 			insert into card_scan_log (card_id, anonymous_id, run_id, skip_reason, scanned_at)
