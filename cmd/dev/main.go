@@ -40,7 +40,7 @@ func run() int {
 		SilenceErrors: true,
 	}
 	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), stormCommand(), trialsCommand(),
-		judgeCommand(), drillCommand(), conveyorCommand())
+		judgeCommand(), drillCommand(), scaleCommand(), growthCommand(), conveyorCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong
