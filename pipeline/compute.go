@@ -154,15 +154,18 @@ func (c *computer) card(ctx context.Context, args jobArgs, image []byte) (jobRep
 	return jobReply{}, c.persist(ctx, args, found)
 }
 
-// persist writes a card's evidence and its scan log in one statement: no crash can
-// leave one without the other.
+// persist writes a card's evidence and its scan log in one transaction: no crash can
+// leave one without the other. Its commit is a word of its own, so that one whose answer
+// was lost is seen to be just that.
 func (c *computer) persist(ctx context.Context, args jobArgs, found evidence.Evidence) error {
 	reasons := make([]string, 0, len(found.Skips))
 	for _, skip := range found.Skips {
 		reasons = append(reasons, skip.Extractor+":"+skip.Reason)
 	}
-	stored, err := session.Value[int64](ctx, c.session, schema.Persist, args.Card, found, args.PHash, c.run, dispatch.Agent, reasons)
-	err = session.Expect(1)(stored, err)
+	err := c.session.InTx(ctx, func(tx *session.Tx) error {
+		stored, err := session.Value[int64](ctx, tx, schema.Persist, args.Card, found, args.PHash, c.run, dispatch.Agent, reasons)
+		return session.Expect(1)(stored, err)
+	})
 	if err != nil {
 		return fmt.Errorf("persist: %w", err)
 	}
