@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	scaleRounds = 21               // of each statement; the median counts
+	scaleRounds = 41               // of each statement; the fastest counts
 	ratioMost   = 2.0              // of a statement's time at most cards to that at least
 	noise       = 0.5              // milliseconds by which a statement's two times may differ
 	fillMax     = 30 * time.Minute // to make the rows
@@ -186,8 +186,10 @@ func filled(ctx context.Context, server pg.Server, cards int) (*session.Session,
 			return nil, errors.Join(fmt.Errorf("%s: %w", step.name, err), s.Close(ctx))
 		}
 	}
-	_, err = s.Exec(ctx, "vacuum analyze")
-	return s, err
+	if _, err := s.Exec(ctx, "vacuum analyze"); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
+	return s, nil
 }
 
 // took runs a statement once, in milliseconds.
