@@ -86,8 +86,10 @@ order by c.id`
 select id, content_phash, file, dpi from card where content_phash is not null and md5_checksum is not null
 order by md5_checksum limit $1`
 
-	// Lexicon returns those of the given set codes that exist.
-	Lexicon = `/* conveyor:lexicon */ select distinct set_code from printing where set_code = any($1)`
+	// Lexicon returns those of the given set codes that exist. It looks for one printing of
+	// each, not for all.
+	Lexicon = `/* conveyor:lexicon */
+select distinct code from unnest($1::text[]) u(code) where exists (select from printing where set_code = u.code)`
 )
 
 // Statements that write evidence and scan logs.
