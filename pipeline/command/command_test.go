@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -165,13 +166,14 @@ func TestCheckFindsABrokenPromise(t *testing.T) {
 func TestBadInvocationsAreOneLine(t *testing.T) {
 	t.Parallel()
 	r := &rig{t: t}
+	missing := filepath.Join(t.TempDir(), "missing")
 	for want, args := range map[string][]string{
-		`conveyor: required flag(s) "source" not set`:                                 {"stream"},
-		"conveyor: batch must be between 1 and 10000":                                 {"stream", "--source", "x", "--batch", "-1"},
-		"conveyor: run-id must not be longer than 40 bytes":                           {"stream", "--source", "x", "--run-id", strings.Repeat("x", 41)},
-		`conveyor: parse source: scheme "ftp", want file, http or https`:              {"stream", "--source", "ftp://x"},
-		"conveyor: import catalogue: no such folder: /no/such/ (file does not exist)": {"catalog", "import", "/no/such"},
-		`conveyor: unknown command "fly" for "conveyor"`:                              {"fly"},
+		`conveyor: required flag(s) "source" not set`:                                        {"stream"},
+		"conveyor: batch must be between 1 and 10000":                                        {"stream", "--source", "x", "--batch", "-1"},
+		"conveyor: run-id must not be longer than 40 bytes":                                  {"stream", "--source", "x", "--run-id", strings.Repeat("x", 41)},
+		`conveyor: parse source: scheme "ftp", want file, http or https`:                     {"stream", "--source", "ftp://x"},
+		"conveyor: import catalogue: no such folder: " + missing + "/ (file does not exist)": {"catalog", "import", missing},
+		`conveyor: unknown command "fly" for "conveyor"`:                                     {"fly"},
 	} {
 		p := r.start("", args...)
 		assert.Equal(t, p.wait(), 1)
