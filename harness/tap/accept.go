@@ -39,7 +39,7 @@ func (t *Tap) accept() {
 			}
 		default:
 			full = false
-			t.admit(conn)
+			t.admit(t.adoptFront(conn))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (s *Session) dial() (leg, error) {
 		return nil, errors.Join(fmt.Errorf("dial %s: network %q has no half-close", s.tap.cfg.Upstream, s.tap.cfg.Network), conn.Close())
 	}
 	if s.tap.cfg.ServerTLS == nil {
-		return l, nil
+		return s.adoptBack(l)
 	}
 	encrypted, err := request(ctx, l, s.tap.cfg.ServerTLS)
 	if err != nil {

@@ -79,7 +79,7 @@ func (t *Tap) acceptElsewhere(l net.Listener) {
 			_ = closeRST(conn.(leg))
 		default:
 			full = false
-			t.admit(conn.(leg))
+			t.admit(t.adoptFront(conn.(leg)))
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"deadwire/harness/event"
 )
 
-// pump moves one direction of a session with blocking calls in a goroutine. It is
-// the only part that reads and writes sockets on the way of the bytes.
+// pump moves one direction of a session with blocking calls in a goroutine. Where a
+// loop reads and writes instead (direction), a pump does what may have to wait.
 type pump struct {
 	s        *Session
 	flow     *flow
@@ -25,22 +25,20 @@ type pump struct {
 func (s *Session) relay() {
 	up := pump{s: s, flow: &s.up, back: &s.down, src: s.front, dst: s.back, other: event.Backend}
 	down := pump{s: s, flow: &s.down, back: &s.up, src: s.back, dst: s.front, other: event.Frontend}
-	var both sync.WaitGroup
-	both.Go(down.run)
-	up.run()
-	both.Wait()
+	if !s.loopRelay(up, down) {
+		var both sync.WaitGroup
+		both.Go(down.run)
+		up.run()
+		both.Wait()
+	}
 	_ = errors.Join(s.front.Close(), s.back.Close()) // both have ended: nothing to learn from this
 }
 
 func (p *pump) run() {
 	for {
 		n, err := p.src.Read(p.flow.space())
-		if n > 0 {
-			at := p.s.tap.cfg.Recorder.Now()
-			p.s.lastAt.Store(int64(at))
-			p.flow.added(n, at)
-		}
-		if !p.forward() {
+		p.came(n)
+		if !p.forward(p.flow.next()) {
 			return
 		}
 		switch {
@@ -51,6 +49,15 @@ func (p *pump) run() {
 			p.ended(err)
 			return
 		}
+	}
+}
+
+// came takes in that n bytes were read.
+func (p *pump) came(n int) {
+	if n > 0 {
+		at := p.s.tap.cfg.Recorder.Now()
+		p.s.lastAt.Store(int64(at))
+		p.flow.added(n, at)
 	}
 }
 
@@ -66,11 +73,10 @@ func (p *pump) ended(err error) {
 	p.s.legEnded(p.flow.side, p.dst, err)
 }
 
-// forward carries out steps until there is nothing left to do. It reports whether
-// the direction goes on.
-func (p *pump) forward() bool {
-	for {
-		st := p.flow.next()
+// forward carries out steps, from st on, until there is nothing left to do. It
+// reports whether the direction goes on.
+func (p *pump) forward(st step) bool {
+	for ; ; st = p.flow.next() {
 		if st.rule != nil && p.s.isLast(st.rule) {
 			p.back.hushed.Store(true) // else the answer may be quicker than the cut
 		}
@@ -100,9 +106,14 @@ func (p *pump) write(b []byte) {
 		return
 	}
 	if _, err := p.dst.Write(b); err != nil {
-		p.flow.deaf = true
-		p.s.writeFailed(p.other, p.src, err)
+		p.refused(err)
 	}
+}
+
+// refused takes in that the other leg takes no more.
+func (p *pump) refused(err error) {
+	p.flow.deaf = true
+	p.s.writeFailed(p.other, p.src, err)
 }
 
 // writeFailed takes in that a leg refused bytes. A peer that had closed answers with

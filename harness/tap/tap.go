@@ -73,6 +73,7 @@ type Tap struct {
 	authority *authority  // with TLSTerminate
 	secrets   *tls.Config // the authority's
 
+	loops   *loops          // move the bytes, where the system has what they need
 	dialing context.Context // ends when the tap closes
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -103,6 +104,9 @@ func Start(ctx context.Context, cfg Config) (*Tap, error) {
 	}
 	if err := t.listenElsewhere(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("start tap: %w", err), l.Close())
+	}
+	if t.loops, err = newLoops(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start tap: %w", err), l.Close(), t.closeOthers())
 	}
 	t.dialing, t.stop = context.WithCancel(context.WithoutCancel(ctx))
 	t.running.Go(t.accept)
@@ -222,6 +226,7 @@ func (t *Tap) Close(ctx context.Context) error {
 	go func() {
 		defer close(done)
 		t.running.Wait()
+		t.loops.end()
 	}()
 	select {
 	case <-done:
