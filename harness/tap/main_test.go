@@ -98,7 +98,7 @@ func (s *server) start(more []func(data string) error) error {
 	if err := s.cmd.Start(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	return wait.For(ctx, "PostgreSQL", func(ctx context.Context) wait.Answer {
 		conn, err := pgx.Connect(ctx, s.url(s.addr()))
@@ -170,7 +170,7 @@ func newBench(t *testing.T, change ...func(*Config)) *bench {
 func newBenchOf(t *testing.T, s *server, change ...func(*Config)) *bench {
 	t.Helper()
 	b := &bench{t: t, journal: event.NewJournal(nil, 0), server: s}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // a busy machine needs its time
 	b.ctx = ctx
 	cfg := Config{Place: event.Front, Upstream: s.addr(), Recorder: b.journal}
 	for _, c := range change {
