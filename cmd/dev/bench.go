@@ -35,7 +35,7 @@ type Measure func(context.Context) (float64, error)
 // group (the part before the slash) are measured in turns, round by round, so
 // that a machine that slows down slows all of them.
 func rows() []Row {
-	return slices.Concat(pgbenchRows(), startRows(), cloneRows(), suiteRows(), conveyorRows())
+	return slices.Concat(pgbenchRows(), witnessRows(), startRows(), cloneRows(), suiteRows(), conveyorRows())
 }
 
 func benchCommand() *cobra.Command {

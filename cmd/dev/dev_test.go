@@ -13,7 +13,17 @@ import (
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"deadwire/harness/witness"
 )
+
+// TestMain is the launcher too, which the witness starts programs through.
+func TestMain(m *testing.M) {
+	if code, launched := witness.Main(); launched {
+		os.Exit(code)
+	}
+	os.Exit(m.Run())
+}
 
 func TestToolsHaveTheVersionsOfCI(t *testing.T) {
 	t.Parallel()
@@ -105,7 +115,11 @@ func TestParseReadsPgbench(t *testing.T) {
 // TestRowsMeasure runs each kind of row once, for real and briefly.
 func TestRowsMeasure(t *testing.T) {
 	t.Parallel()
-	chosen, err := choose(rows(), []string{"pgbench-c1/*", "start/*", "clone/*"})
+	globs := []string{"pgbench-c1/*", "connect/watch", "start/*", "clone/*"}
+	if witness.Available() == nil {
+		globs = append(globs, "witness-c4/*")
+	}
+	chosen, err := choose(rows(), globs)
 	assert.NilError(t, err)
 	b := &Bench{Rounds: 1, RoundTime: time.Second, Progress: io.Discard}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute) // an ordinary run takes 15 s

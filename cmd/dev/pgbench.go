@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 )
 
@@ -19,24 +20,38 @@ func directPath(_ *Bench, _ context.Context, s *server) (string, error) {
 	return s.Address().HostPort(), nil
 }
 
-// pgbenchRows compares the ways to a server: latency of one client, throughput
-// of eight.
+// load is a way to use pgbench, measured on every way to a server.
+type load struct {
+	group, unit    string
+	args           []string // pgbench's own, beside where and how long
+	added          bool     // the ways are compared by what they add to the direct one
+	watch, through string   // limits, in words
+}
+
+// pgbenchRows compares the ways to a server: latency of one client, throughput of
+// more, and what an open and close of a connection costs.
 func pgbenchRows() []Row {
+	return slices.Concat(
+		load{group: "pgbench-c1", unit: "ms", args: []string{"-S", "-M", "prepared", "-c", "1"}, added: true, watch: "<= 1.25 (and <= 0.6 of toxiproxy's)"}.rows(),
+		load{group: "pgbench-c8", unit: "tps", args: []string{"-S", "-M", "prepared", "-c", "8", "-j", "2"}, watch: ">= 1", through: ">= 0.7"}.rows(),
+		load{group: "pgbench-c64", unit: "tps", args: []string{"-S", "-M", "prepared", "-c", "64", "-j", "2"}}.rows(),
+		load{group: "connect", unit: "tps", args: []string{"-S", "-C", "-c", "4", "-j", "2"}}.rows(),
+	)
+}
+
+func (l load) rows() []Row {
 	return []Row{
-		pgbenchRow(Row{Name: "pgbench-c1/direct", Unit: "ms"}, 1, directPath),
-		pgbenchRow(Row{Name: "pgbench-c1/haproxy", Unit: "ms"}, 1, (*Bench).haproxyPath),
-		pgbenchRow(Row{Name: "pgbench-c1/toxiproxy", Unit: "ms"}, 1, (*Bench).toxiproxyPath),
-		pgbenchRow(Row{Name: "pgbench-c1/watch", Unit: "ms", Against: "pgbench-c1/haproxy", Added: true, Limit: "<= 1.25 (and <= 0.6 of toxiproxy's)"}, 1, (*Bench).watchPath),
-		pgbenchRow(Row{Name: "pgbench-c1/through", Unit: "ms", Against: "pgbench-c1/toxiproxy", Added: true}, 1, (*Bench).throughPath),
-		pgbenchRow(Row{Name: "pgbench-c8/direct", Unit: "tps"}, 8, directPath),
-		pgbenchRow(Row{Name: "pgbench-c8/haproxy", Unit: "tps"}, 8, (*Bench).haproxyPath),
-		pgbenchRow(Row{Name: "pgbench-c8/toxiproxy", Unit: "tps"}, 8, (*Bench).toxiproxyPath),
-		pgbenchRow(Row{Name: "pgbench-c8/watch", Unit: "tps", Against: "pgbench-c8/haproxy", Limit: ">= 1"}, 8, (*Bench).watchPath),
-		pgbenchRow(Row{Name: "pgbench-c8/through", Unit: "tps", Against: "pgbench-c8/toxiproxy", Limit: ">= 0.7"}, 8, (*Bench).throughPath),
+		l.row("direct", directPath, Row{}),
+		l.row("haproxy", (*Bench).haproxyPath, Row{}),
+		l.row("toxiproxy", (*Bench).toxiproxyPath, Row{}),
+		l.row("watch", (*Bench).watchPath, Row{Against: l.group + "/haproxy", Added: l.added, Limit: l.watch}),
+		l.row("through", (*Bench).throughPath, Row{Against: l.group + "/toxiproxy", Added: l.added, Limit: l.through}),
 	}
 }
 
-func pgbenchRow(row Row, clients int, open opener) Row {
+// row completes a row: its group's load on one way to the server.
+func (l load) row(way string, open opener, row Row) Row {
+	row.Name, row.Unit = l.group+"/"+way, l.unit
 	row.Prepare = func(ctx context.Context, b *Bench) (Measure, error) {
 		s, err := b.sharedServer(ctx)
 		if err != nil {
@@ -48,10 +63,7 @@ func pgbenchRow(row Row, clients int, open opener) Row {
 		}
 		return func(ctx context.Context) (float64, error) {
 			var out bytes.Buffer
-			seconds := strconv.Itoa(max(1, int(b.RoundTime.Seconds())))
-			err := s.pgbench(ctx, addr, &out, "-n", "-S", "-M", "prepared",
-				"-c", strconv.Itoa(clients), "-j", strconv.Itoa(min(clients, 2)), "-T", seconds)
-			if err != nil {
+			if err := s.pgbench(ctx, addr, &out, b.timed(l.args)...); err != nil {
 				return 0, err
 			}
 			return parse(out.String(), row.Unit)
@@ -60,25 +72,38 @@ func pgbenchRow(row Row, clients int, open opener) Row {
 	return row
 }
 
+// timed completes pgbench's arguments for one round.
+func (b *Bench) timed(args []string) []string {
+	return slices.Concat(args, []string{"-n", "-T", strconv.Itoa(max(1, int(b.RoundTime.Seconds())))})
+}
+
 // pgbench runs pgbench against addr; its report goes to out.
 func (s *server) pgbench(ctx context.Context, addr string, out io.Writer, args ...string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return fmt.Errorf("run pgbench: %w", err)
-	}
-	address := s.Address()
-	program, err := beside(s, "pgbench")
+	cmd, err := s.pgbenchCommand(ctx, addr, args)
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, program, append(args, "-h", host, "-p", port, "-U", address.User, address.Database)...)
-	cmd.Env = append(os.Environ(), "PGPASSWORD="+string(address.Password), "PGSSLMODE=disable", "PGGSSENCMODE=disable")
 	var complaint bytes.Buffer
 	cmd.Stdout, cmd.Stderr = out, &complaint
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("run pgbench: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
 	}
 	return nil
+}
+
+func (s *server) pgbenchCommand(ctx context.Context, addr string, args []string) (*exec.Cmd, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("run pgbench: %w", err)
+	}
+	address := s.Address()
+	program, err := beside(s, "pgbench")
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, program, slices.Concat(args, []string{"-h", host, "-p", port, "-U", address.User, address.Database})...)
+	cmd.Env = append(os.Environ(), "PGPASSWORD="+string(address.Password), "PGSSLMODE=disable", "PGGSSENCMODE=disable")
+	return cmd, nil
 }
 
 var (
