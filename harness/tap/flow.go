@@ -24,9 +24,10 @@ type flow struct {
 	dec  decoder
 
 	buf        []byte
-	start      int // bytes before it have been handed out
-	pos        int // bytes before it have been decoded
-	end        int // bytes before it are there
+	start      int          // bytes before it have been handed out
+	pos        int          // bytes before it have been decoded
+	end        int          // bytes before it are there
+	widest     atomic.Int64 // bytes that were ever made room for at once
 	at         time.Duration
 	msg        int  // where the frame in progress begins, when all of it is here
 	partly     bool // the beginning of the frame in progress has left
@@ -69,6 +70,7 @@ func (f *flow) makeRoom() {
 	old := f.buf
 	if need := f.end - f.start + readSize; need > len(f.buf) {
 		f.buf = make([]byte, need)
+		f.widest.Store(max(f.widest.Load(), int64(need)))
 	}
 	n := copy(f.buf, old[f.start:f.end])
 	f.pos, f.msg, f.end, f.start = f.pos-f.start, f.msg-f.start, n, 0

@@ -221,7 +221,7 @@ func TestTenMegabytesBothWays(t *testing.T) {
 	var back string
 	assert.NilError(t, conn.QueryRow(b.ctx, "select $1::text", big).Scan(&back))
 	assert.Assert(t, back == big)
-	assert.Assert(t, len(s.up.buf) <= 2*readSize && len(s.down.buf) <= 2*readSize)
+	assert.Assert(t, s.up.widest.Load() <= 2*readSize && s.down.widest.Load() <= 2*readSize)
 	assert.NilError(t, conn.Close(b.ctx))
 	b.end(s)
 	total := b.await("end", ended).Ended
