@@ -31,6 +31,7 @@ type loop struct {
 	sockets map[int32]*socket
 	last    int32 // id that was given last
 	tasks   []task
+	closed  bool // the descriptors are gone
 
 	scratch []byte // the buffer of whichever direction has nothing of its own to keep
 }
@@ -62,6 +63,9 @@ func newLoop() (*loop, error) {
 }
 
 func (l *loop) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
 	_, _ = unix.Close(l.epoll), unix.Close(l.bell) // nothing to lose
 }
 
@@ -111,6 +115,9 @@ func (l *loop) forget(k *socket) {
 func (l *loop) post(t task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return
+	}
 	l.tasks = append(l.tasks, t)
 	if len(l.tasks) == 1 {
 		one := [8]byte{1}
