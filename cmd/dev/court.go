@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -32,6 +33,13 @@ type shape struct {
 	healthy   bool
 	plain     bool // makes no sense over TLS
 	languages []string
+	needs     string // a program that must be installed
+}
+
+// here reports whether what the shape needs is installed.
+func (s shape) here() bool {
+	_, err := exec.LookPath(s.needs)
+	return s.needs == "" || err == nil
 }
 
 const inherited = "fork.inherited-terminate"
@@ -40,13 +48,14 @@ const inherited = "fork.inherited-terminate"
 const deferring = "defer"
 
 func shapes() []shape {
-	every := []string{"python", "perl", "ruby", "php"}
-	python := every[:1]
+	every := []string{"python", "psycopg3", "perl", "ruby", "php"}
+	python := every[:2]
 	return []shape{
 		{name: "child-close", rule: inherited, languages: every},
-		{name: "child-exit", rule: inherited, languages: every[1:]},
+		{name: "child-exit", rule: inherited, languages: every[2:]},
 		{name: "grandchild-close", rule: inherited, languages: python},
 		{name: "one-of-many", rule: inherited, languages: python},
+		{name: "prefork-recycled", rule: inherited, languages: python},
 		{name: "shutdown", rule: inherited, languages: python},
 		{name: "glued", rule: inherited, plain: true, languages: python},
 		{name: "pieces", rule: inherited, plain: true, languages: python},
@@ -59,6 +68,8 @@ func shapes() []shape {
 		{name: "held", rule: "fork.held-by-descendant", languages: python},
 		{name: "forget", healthy: true, languages: every},
 		{name: "own", healthy: true, languages: every},
+		{name: "prefork", healthy: true, languages: python},
+		{name: "pgbouncer", healthy: true, languages: python, needs: "pgbouncer"},
 		{name: "reconnect", healthy: true, languages: python},
 		{name: "program", healthy: true, languages: python},
 		{name: "left-open", healthy: true, languages: python},
@@ -158,6 +169,9 @@ func (c *court) perform(ctx context.Context, lane *harness.Lane, p plan) (exit s
 	if p.tls {
 		url = strings.Replace(url, "sslmode=disable", "sslmode=require", 1)
 		env = append(env, "DATABASE_URL="+url, "TRIAL_SSLMODE=require")
+	}
+	if p.language.driver != "" {
+		env = append(env, "TRIAL_DRIVER="+p.language.driver)
 	}
 	args := append(slices.Clone(p.language.command[1:]), filepath.Join(c.dir, p.language.file), p.shape.name,
 		strconv.FormatInt(p.before.Microseconds(), 10), strconv.FormatInt(p.after.Microseconds(), 10))

@@ -61,14 +61,16 @@ type language struct {
 	command []string // before the program's file
 	probe   []string // succeeds where its driver is installed
 	file    string
+	driver  string // if the program has a choice
 }
 
 func languages() []language {
 	return []language{
-		{"python", []string{"/usr/bin/python3"}, []string{"-c", "import psycopg2"}, "trial.py"},
-		{"perl", []string{"perl"}, []string{"-MDBD::Pg", "-e", "1"}, "trial.pl"},
-		{"ruby", []string{"ruby"}, []string{"-e", "require 'pg'"}, "trial.rb"},
-		{"php", []string{"php"}, []string{"-r", "exit(function_exists('pg_connect') && function_exists('pcntl_fork') && function_exists('posix_kill') ? 0 : 1);"}, "trial.php"},
+		{"python", []string{"/usr/bin/python3"}, []string{"-c", "import psycopg2"}, "trial.py", "psycopg2"},
+		{"psycopg3", []string{"/usr/bin/python3"}, []string{"-c", "import psycopg"}, "trial.py", "psycopg"},
+		{"perl", []string{"perl"}, []string{"-MDBD::Pg", "-e", "1"}, "trial.pl", ""},
+		{"ruby", []string{"ruby"}, []string{"-e", "require 'pg'"}, "trial.rb", ""},
+		{"php", []string{"php"}, []string{"-r", "exit(function_exists('pg_connect') && function_exists('pcntl_fork') && function_exists('posix_kill') ? 0 : 1);"}, "trial.php", ""},
 	}
 }
 
@@ -109,7 +111,7 @@ func (f *trialsFlags) plans(installed []language) []plan {
 	for number := range f.n + f.healthy {
 		p := plan{number: number, language: installed[random.IntN(len(installed))], tls: random.IntN(2) == 0}
 		fits := slices.DeleteFunc(shapes(), func(s shape) bool {
-			return f.shape != "" && s.name != f.shape || s.healthy != (number >= f.n) || !slices.Contains(s.languages, p.language.name) || s.plain && p.tls
+			return f.shape != "" && s.name != f.shape || !s.here() || s.healthy != (number >= f.n) || !slices.Contains(s.languages, p.language.name) || s.plain && p.tls
 		})
 		if len(fits) == 0 { // another language's, or the other kind
 			continue

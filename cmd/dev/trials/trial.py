@@ -1,12 +1,18 @@
 # One trial: argv is shape, pause before the act, pause after it, in microseconds.
 # It confesses on standard output: "opener PID", "actor PID".
+# The driver is psycopg2, or the one that TRIAL_DRIVER names.
 import ctypes
+import importlib
 import os
+import shutil
+import signal
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 
-import psycopg2
+driver = importlib.import_module(os.environ.get("TRIAL_DRIVER", "psycopg2"))
 
 SHAPE, BEFORE, AFTER = sys.argv[1], int(sys.argv[2]) / 1e6, int(sys.argv[3]) / 1e6
 X, S = b"X\0\0\0\4", b"S\0\0\0\4"
@@ -16,8 +22,8 @@ def say(role):
     os.write(1, f"{role} {os.getpid()}\n".encode())
 
 
-def connect():
-    connection = psycopg2.connect(os.environ["DATABASE_URL"])
+def connect(url=os.environ["DATABASE_URL"]):
+    connection = driver.connect(url)
     connection.autocommit = True
     return connection
 
@@ -83,6 +89,72 @@ def several():
         sys.exit("sendmmsg failed")
 
 
+def serve(generation, worker, guilty_one):
+    """A worker of a prefork server: a connection of its own, some requests, the end."""
+    own = connect()
+    for _ in range(3):
+        ask(own)
+    own.close()
+    if (generation, worker) == guilty_one:
+        say("actor")
+        connection.close()
+    os._exit(0)
+
+
+def prefork(guilty_one):
+    """Keeps three workers, and replaces each one twice."""
+    running = {}
+    for generation in range(3):
+        for worker in range(3):
+            pid = os.fork()
+            if pid == 0:
+                serve(generation, worker, guilty_one)
+            running[pid] = worker
+        while running:
+            running.pop(os.wait()[0])
+
+
+def pgbouncer():
+    """Forks clients of a pgbouncer that is itself the only client of the server."""
+    url = os.environ["DATABASE_URL"]
+    account, _, rest = url.partition("://")[2].partition("@")
+    user, _, password = account.partition(":")
+    server, _, name = rest.partition("?")[0].partition("/")
+    host, _, port = server.partition(":")
+    probe = socket.socket()
+    probe.bind(("127.0.0.1", 0))
+    mine = probe.getsockname()[1]
+    probe.close()
+    folder = tempfile.mkdtemp()
+    os.chmod(folder, 0o755)
+    with open(folder + "/pgbouncer.ini", "w") as file:
+        file.write(f"[databases]\n{name} = host={host} port={port} user={user} password={password}\n"
+                   f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {mine}\nunix_socket_dir =\nauth_type = any\n"
+                   f"pool_mode = transaction\nserver_tls_sslmode = {os.environ.get('TRIAL_SSLMODE', 'disable')}\n")
+    command = ["pgbouncer", "-q", folder + "/pgbouncer.ini"]
+    if os.geteuid() == 0:
+        command[1:1] = ["-u", "nobody"]
+    bouncer = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    through = f"postgres://{user}@127.0.0.1:{mine}/{name}?sslmode=disable"
+    for _ in range(600):
+        try:
+            connect(through).close()
+            break
+        except driver.Error:
+            time.sleep(0.05)
+    for _ in range(3):
+        if os.fork() == 0:
+            client = connect(through)
+            ask(client)
+            client.close()
+            os._exit(0)
+    for _ in range(3):
+        os.wait()
+    bouncer.send_signal(signal.SIGINT)
+    bouncer.wait()
+    shutil.rmtree(folder)
+
+
 def passed(pair):
     """Receives the descriptor by a socket, as pools of processes do."""
     _, fds, _, _ = socket.recv_fds(pair, 16, 1)
@@ -125,6 +197,8 @@ elif SHAPE == "one-of-many":
         crowd.append(pid)
     for pid in crowd:
         os.waitpid(pid, 0)
+elif SHAPE == "prefork-recycled":
+    prefork((int(sys.argv[2]) % 3, int(sys.argv[3]) % 3))
 elif SHAPE == "passed":
     ours, theirs = socket.socketpair()
     pid = os.fork()
@@ -166,8 +240,11 @@ elif SHAPE == "reconnect":
         connection.close()
         connection = connect()
         ask(connection)
+elif SHAPE == "prefork":
+    prefork(None)
+elif SHAPE == "pgbouncer":
+    pgbouncer()
 elif SHAPE == "program":
-    import subprocess
     subprocess.run(["/bin/true"], check=True)
 elif SHAPE == "left-open":
     sys.exit(0)
@@ -187,5 +264,5 @@ elif SHAPE == "handed-over":
 try:
     ask(connection)
     connection.close()
-except psycopg2.Error:
+except driver.Error:
     sys.exit(1)
