@@ -73,6 +73,9 @@ func probes() []probe {
 		{"exact witness", nothing, func(context.Context) (string, error) {
 			return "system calls are observed: the sender of Terminate is named exactly", witness.Available()
 		}},
+		{"subject's memory", nothing, func(context.Context) (string, error) {
+			return "what a process sends can be read in it", witness.ReadsMemory()
+		}},
 		{"holders witness", nothing, func(context.Context) (string, error) {
 			if _, err := os.Stat("/proc/self/fd"); err != nil {
 				return "", errors.New("no /proc: who holds a socket cannot be told")

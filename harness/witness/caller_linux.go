@@ -132,7 +132,7 @@ func (c *caller) exit() (int64, bool) {
 		// Whoever holds one besides will keep it alive; and a child may have come and
 		// be about to go between two looks of the poller.
 		for inode := range socketsOf(c.pid) {
-			if _, isSession := open[inode]; isSession {
+			if _, isSession := open[inode]; isSession && !c.witness.sessions.spared(inode) {
 				c.witness.holders(inode)
 			}
 		}

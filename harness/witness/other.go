@@ -20,6 +20,9 @@ func Available() error {
 	}
 }
 
+// ReadsMemory returns why no process's memory is read on this system.
+func ReadsMemory() error { return Available() }
+
 // Main returns at once: there is no launcher on this system.
 func Main() (code int, launched bool) { return 0, false }
 

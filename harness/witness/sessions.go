@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"deadwire/harness/event"
 )
@@ -29,12 +30,14 @@ type session struct {
 	id      event.SessionID
 	inode   uint64
 	opener  int
-	holders []int  // the set as last recorded or taken for granted
-	sender  int    // who sent last, as far as sends are looked at
-	asked   bool   // that sender has sent more than start-up messages
-	threads []int  // of any process, that were seen to ask; bounded
-	torn    []byte // the beginning of a Terminate that came in pieces
-	lawful  bool   // who may end it was seen to do so
+	holders []int         // the set as last recorded or taken for granted
+	sender  int           // who sent last, as far as sends are looked at
+	asked   bool          // that sender has sent more than start-up messages
+	threads []int         // of any process, that were seen to ask; bounded
+	torn    []byte        // the beginning of a Terminate that came in pieces
+	lawful  bool          // who may end it was seen to do so
+	looked  time.Time     // when all processes had been looked at for its holders
+	took    time.Duration // by that look
 }
 
 func newRegistry() registry {
@@ -145,6 +148,28 @@ func (r *registry) inode(id event.SessionID) (uint64, bool) {
 	}
 	return 0, false
 }
+
+// lookedAt notes a look at all processes for the holders of an inode.
+func (r *registry) lookedAt(inode uint64, took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.byInode[inode]; s != nil {
+		s.looked, s.took = time.Now(), took
+	}
+}
+
+// spared reports whether another look at an inode's holders would cost too much so
+// soon: of thousands of processes that exit together each one would look at all.
+func (r *registry) spared(inode uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.byInode[inode]
+	return s != nil && s.took > cheapLook && time.Since(s.looked) < s.took*shareHolders
+}
+
+// cheapLook is how long a look may take so that it is never spared: that of a few
+// hundred processes.
+const cheapLook = 20 * time.Millisecond
 
 // ends notes that somebody ends the session behind an inode who may.
 func (r *registry) ends(inode uint64) {

@@ -2,6 +2,7 @@ package witness
 
 import (
 	"testing"
+	"time"
 
 	"deadwire/harness/event"
 
@@ -66,4 +67,17 @@ func TestRegistryForgetsTheOldestConnects(t *testing.T) {
 	assert.Equal(t, len(r.openers), openersMax)
 	assert.Equal(t, r.opener(9), 0)
 	assert.Equal(t, r.opener(10), 11)
+}
+
+// Of thousands of processes that exit together each would look at all the others.
+func TestOnlyACostlyLookIsSparedForAWhile(t *testing.T) {
+	t.Parallel()
+	r := newRegistry()
+	r.add(event.SessionID{Place: event.Front, N: 1}, 7, 10, []int{10})
+	assert.Assert(t, !r.spared(7), "nobody has looked")
+	r.lookedAt(7, time.Millisecond)
+	assert.Assert(t, !r.spared(7), "it costs nothing")
+	r.lookedAt(7, time.Hour)
+	assert.Assert(t, r.spared(7))
+	assert.Assert(t, !r.spared(8), "another socket")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+	"time"
 
 	"deadwire/harness/event"
 )
@@ -229,7 +230,9 @@ func (w *Witness) Close(ctx context.Context) error {
 
 // holders scans the trees for holders of one inode, and records a change.
 func (w *Witness) holders(inode uint64) []int {
+	began := time.Now()
 	pids := scanHolders(w.refresh(), map[uint64]struct{}{inode: {}})[inode]
+	w.sessions.lookedAt(inode, time.Since(began))
 	w.observed(inode, pids)
 	return pids
 }
