@@ -244,7 +244,7 @@ func (e *execution) leave(ctx context.Context, lane *harness.Lane, i *subject.In
 		}
 		if !said && time.Since(began) > time.Second {
 			said = true
-			fmt.Fprintf(os.Stderr, "deadwire: the program has ended, its processes %v go on; waiting for them (interrupt to end them)\n", left)
+			fmt.Fprintf(os.Stderr, "deadwire: the program has ended, %s; waiting for them (interrupt to end them)\n", sayLeft(left))
 		}
 		if time.Since(idle) > e.flags.linger {
 			return wait.Done()
@@ -252,6 +252,15 @@ func (e *execution) leave(ctx context.Context, lane *harness.Lane, i *subject.In
 		return wait.NotYet("%v", left)
 	})
 	ask(ctx, i)
+}
+
+// sayLeft names the processes that go on, as long as they can be taken in.
+func sayLeft(pids []int) string {
+	const few = 12
+	if len(pids) > few {
+		return fmt.Sprintf("%d of its processes go on", len(pids))
+	}
+	return fmt.Sprintf("its processes %v go on", pids)
 }
 
 // ask asks what is left to end, and gives it some time.

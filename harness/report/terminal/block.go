@@ -211,8 +211,15 @@ func pids(list []int) string {
 	if len(list) == 0 {
 		return "none"
 	}
-	return strings.Trim(fmt.Sprint(list), "[]")
+	more := ""
+	if len(list) > pidsMax {
+		more = fmt.Sprintf(" and %d more", len(list)-pidsMax)
+	}
+	return strings.Trim(fmt.Sprint(list[:min(len(list), pidsMax)]), "[]") + more
 }
+
+// pidsMax is how many of a list of processes are shown; the files have them all.
+const pidsMax = 12
 
 // proof shows both runs side by side: the case as it is, and without the accused act.
 func proof(c report.Case) string {

@@ -36,9 +36,10 @@ func ShowExec(screen Screen, e report.Exec) error {
 			say("Proof", proof(c))
 		}
 	}
-	for _, s := range e.Sharing {
+	for _, s := range e.Sharing[:min(len(e.Sharing), pidsMax)] {
 		say("Shared", fmt.Sprintf("process %d holds session %d, opened by %d", s.Holder, s.Session, s.Opener))
 	}
+	sayMore(len(e.Sharing)-pidsMax, "that share", say)
 	for _, missing := range e.Missing {
 		say("Unseen", report.Plain(missing))
 	}
