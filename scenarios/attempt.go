@@ -86,6 +86,7 @@ type result struct {
 	beside   int   // dispatchers beside the first
 	paced    bool  // fetches were paced over a session
 	lagging  bool  // a dispatcher beside the first did not complete
+	memory   int64 // the most resident memory of the first process, in bytes
 }
 
 // do runs the subject from start to end and collects the facts. An error says
@@ -194,7 +195,7 @@ func (a *attempt) command() subject.Command {
 func (a *attempt) wait(ctx context.Context, out *result) error {
 	bounded, cancel := context.WithTimeout(ctx, a.scenario.limit())
 	defer cancel()
-	exit, err := a.instance.Wait(bounded)
+	exit, err := a.waitMeasuring(bounded, out)
 	out.exit, out.outcome = exit, outcomeOf(exit, err)
 	for _, other := range a.beside {
 		exit, err := other.Wait(bounded)
@@ -354,6 +355,7 @@ func (r result) fill(out *report.Case) {
 	if r.outcome != outcomeCompletes {
 		out.Error = r.lastWords()
 	}
+	out.MemoryBytes = max(out.MemoryBytes, r.memory)
 	out.Endings = r.report.Endings
 	out.Findings = append(out.Findings, r.report.Findings...)
 	out.Findings = append(out.Findings, r.broken...)

@@ -73,3 +73,22 @@ func (a *attempt) measures(out *result) {
 	out.beside, out.paced = len(a.beside), a.scenario.Workload.Rate > 0
 	out.workers = a.scenario.Workload.Workers + len(a.beside)*besideWorkers
 }
+
+// memoryLook is how often the first process's memory is looked at.
+const memoryLook = 100 * time.Millisecond
+
+// waitMeasuring waits for the first process's end and takes in its memory meanwhile.
+func (a *attempt) waitMeasuring(ctx context.Context, out *result) (subject.Exit, error) {
+	tick := time.NewTicker(memoryLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-a.instance.Exited():
+			return a.instance.Wait(ctx)
+		case <-ctx.Done():
+			return a.instance.Wait(ctx)
+		case <-tick.C:
+			out.memory = max(out.memory, a.instance.Memory())
+		}
+	}
+}

@@ -182,6 +182,7 @@ func (f *soakFlags) finishSoak(s *session, r soak.Result, took time.Duration, in
 		last.Status, state = rundir.Interrupted, "INTERRUPTED"
 	}
 	fmt.Printf("\n%s %s in %s   verdict %s   seed %s   next round %d\n", state, r.Tally.Line(), took.Round(time.Second), r.Verdict(), s.seed, r.Next)
+	fmt.Print(r.Tally.Details())
 	record := map[string]any{
 		"schema": "deadwire.soak/1", "version": Version, "seed": s.seed, "verdict": r.Verdict(), "dir": s.dir.Path(), "postgres": s.postgres(),
 		"duration_ms": took.Milliseconds(), "first": f.first, "next": r.Next, "tally": r.Tally, "line": r.Tally.Line(), "missed": r.Missed, "interrupted": interrupted,

@@ -64,22 +64,26 @@ type Run struct {
 // Case is the judgement of one case, with its evidence.
 type Case struct {
 	Name
-	Iteration  int                `json:"iteration,omitempty"` // from 1, when cases run more than once
-	Verdict    verdict.Verdict    `json:"verdict"`
-	Reason     string             `json:"reason,omitempty"`   // why undetermined, skip or fail, in one sentence
-	Problems   []string           `json:"problems,omitempty"` // of Reason, one by one
-	DurationMS int64              `json:"duration_ms"`
-	RecoveryMS int64              `json:"recovery_ms,omitempty"` // of the run that resumed after healing
-	Outcome    Outcome            `json:"outcome,omitempty"`
-	Error      string             `json:"error,omitempty"` // the subject's own words
-	Endings    []diagnose.Ending  `json:"endings"`
-	Findings   []diagnose.Finding `json:"findings"`
-	Faults     []string           `json:"faults,omitempty"` // names of the faults that were seen to act
-	Numbers    []Number           `json:"numbers,omitempty"`
-	Proof      *Proof             `json:"proof,omitempty"`
-	Where      string             `json:"where,omitempty"` // FILE:LINE of the case in its scenario
-	Dir        string             `json:"dir,omitempty"`   // of the case, relative to the run's
-	Again      string             `json:"again,omitempty"` // the shell command that runs the case again, from any folder
+	Iteration  int             `json:"iteration,omitempty"` // from 1, when cases run more than once
+	Verdict    verdict.Verdict `json:"verdict"`
+	Reason     string          `json:"reason,omitempty"`   // why undetermined, skip or fail, in one sentence
+	Problems   []string        `json:"problems,omitempty"` // of Reason, one by one
+	DurationMS int64           `json:"duration_ms"`
+	RecoveryMS int64           `json:"recovery_ms,omitempty"` // of the run that resumed after healing
+	// MemoryBytes is the most resident memory that the subject's first process was seen
+	// to have, in bytes; 0 where it could not be seen.
+	MemoryBytes int64 `json:"memory_bytes,omitempty"`
+
+	Outcome  Outcome            `json:"outcome,omitempty"`
+	Error    string             `json:"error,omitempty"` // the subject's own words
+	Endings  []diagnose.Ending  `json:"endings"`
+	Findings []diagnose.Finding `json:"findings"`
+	Faults   []string           `json:"faults,omitempty"` // names of the faults that were seen to act
+	Numbers  []Number           `json:"numbers,omitempty"`
+	Proof    *Proof             `json:"proof,omitempty"`
+	Where    string             `json:"where,omitempty"` // FILE:LINE of the case in its scenario
+	Dir      string             `json:"dir,omitempty"`   // of the case, relative to the run's
+	Again    string             `json:"again,omitempty"` // the shell command that runs the case again, from any folder
 }
 
 // Number is a measured value, with its limit if it has one.

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/procfs" // our own resident memory
 	"golang.org/x/sync/errgroup"
 
 	"deadwire/faults/schedule"
@@ -118,6 +117,7 @@ func Run(ctx context.Context, cfg Config) (Result, error) {
 			s.result.Missed = append(s.result.Missed, fmt.Sprintf("%s: it is %.3g", c.text, value))
 		}
 	}
+	s.result.Missed = append(s.result.Missed, s.result.Tally.leaks()...)
 	return s.result, err
 }
 
@@ -187,7 +187,7 @@ func (s *soak) tell(round Round, c report.Case) (first bool) {
 	defer s.mu.Unlock()
 	t := s.result.Tally
 	t.add(c)
-	t.memory.add(resident())
+	s.measure(c)
 	if lacking := s.Runner.Lacking(); lacking != nil {
 		s.result.Lacking, s.stop = lacking, true
 	}
@@ -235,19 +235,6 @@ func kinds(entries []schedule.Entry) []string {
 		names = append(names, e.Fault.Name())
 	}
 	return names
-}
-
-// resident returns our own resident memory in bytes; 0 where there is no procfs.
-func resident() float64 {
-	self, err := procfs.Self()
-	if err != nil {
-		return 0
-	}
-	stat, err := self.Stat()
-	if err != nil {
-		return 0
-	}
-	return float64(stat.ResidentMemory())
 }
 
 // shrinkForDefault is how long shrinking may take.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"deadwire/harness/report"
@@ -17,8 +18,14 @@ type Tally struct {
 	Lost   int            `json:"lost"`  // rounds that did not converge
 	Bites  map[string]int `json:"bites"` // faults that were seen to act, by kind
 
-	recovery histogram
-	memory   series
+	// Journal is the size of the largest journal on disk, in bytes.
+	Journal int64 `json:"journal_bytes"`
+
+	recovery    histogram
+	memory      series // our own resident memory, in bytes, after each round
+	subject     series // the most that a conveyor's first process had, in each round
+	descriptors series // that we have open, after each round
+	goroutines  series
 }
 
 func newTally() *Tally { return &Tally{Bites: map[string]int{}} }
@@ -27,6 +34,9 @@ func (t *Tally) add(c report.Case) {
 	t.Rounds.Add(c.Verdict)
 	for _, name := range c.Faults {
 		t.Bites[name]++
+	}
+	if c.MemoryBytes > 0 {
+		t.subject.add(float64(c.MemoryBytes))
 	}
 	if c.RecoveryMS > 0 {
 		t.recovery.add(time.Duration(c.RecoveryMS) * time.Millisecond)
@@ -63,6 +73,12 @@ func (t *Tally) Number(metric string) float64 {
 		return t.recovery.quantile(1).Seconds()
 	case "rss growth":
 		return t.memory.growth() * 100
+	case "subject rss growth":
+		return t.subject.growth() * 100
+	case "descriptors leaked":
+		return t.descriptors.slope()
+	case "goroutines leaked":
+		return t.goroutines.slope()
 	}
 	panic("soak: no such metric: " + metric)
 }
@@ -81,6 +97,41 @@ func (t *Tally) Line() string {
 		t.Rounds.Pass+t.Rounds.Fail+t.Rounds.Undetermined+t.Rounds.Skip, t.Rounds.Pass, t.Rounds.Fail, t.Rounds.Undetermined, t.Rounds.Skip,
 		t.bitten(), len(t.Bites), t.recovery.quantile(0.5), t.recovery.quantile(0.95), t.recovery.quantile(1),
 		t.memory.last/(1<<20), t.memory.growth()*100)
+}
+
+// Details says in a few lines what the tally's one line leaves out: memory and what
+// else could leak, and how often each kind of fault was seen to act.
+func (t *Tally) Details() string {
+	const mb = 1 << 20
+	var b strings.Builder
+	fmt.Fprintf(&b, "memory      deadwire %.1f MB, slope %+.3f MB a round · conveyor %.1f MB, slope %+.3f MB a round\n",
+		t.memory.last/mb, t.memory.slope()/mb, t.subject.last/mb, t.subject.slope()/mb)
+	fmt.Fprintf(&b, "left open   %.0f descriptors, slope %+.3f a round · %.0f goroutines, slope %+.3f a round · largest journal %.1f MB\n",
+		t.descriptors.last, t.descriptors.slope(), t.goroutines.last, t.goroutines.slope(), float64(t.Journal)/mb)
+	b.WriteString("acted      ")
+	for _, kind := range slices.Sorted(maps.Keys(t.Bites)) {
+		fmt.Fprintf(&b, " %s %d", kind, t.Bites[kind])
+	}
+	return b.String() + "\n"
+}
+
+// roundsTelling is how many rounds it takes until a slope says something: rounds
+// that run side by side blur each sample.
+const roundsTelling = 60
+
+// leaks returns what grew with every round.
+func (t *Tally) leaks() []string {
+	var out []string
+	if t.descriptors.taken < roundsTelling {
+		return nil
+	}
+	for what, s := range map[string]*series{"descriptors": &t.descriptors, "goroutines": &t.goroutines} {
+		if slope := s.slope(); slope > 0.5 {
+			out = append(out, fmt.Sprintf("nothing leaks: deadwire keeps %.2f more %s with each round", slope, what))
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // histogram counts durations in buckets that grow by a tenth, from 10 ms on: its
@@ -132,6 +183,7 @@ type series struct {
 	samples []float64
 	every   int
 	skipped int
+	taken   int // samples that were offered
 	last    float64
 }
 
@@ -139,6 +191,7 @@ const seriesMax = 512
 
 func (s *series) add(v float64) {
 	s.last = v
+	s.taken++
 	s.every = max(s.every, 1)
 	if s.skipped++; s.skipped < s.every {
 		return
@@ -167,6 +220,22 @@ func (s *series) growth() float64 {
 		return 0
 	}
 	return after/before - 1
+}
+
+// slope returns by how much the number grows from one sample to the next, by least
+// squares over all but the first quarter.
+func (s *series) slope() float64 {
+	values := s.samples[len(s.samples)/4:]
+	n := float64(len(values))
+	if n < 3 {
+		return 0
+	}
+	var sumX, sumY, sumXY, sumXX float64
+	for i, y := range values {
+		x := float64(i)
+		sumX, sumY, sumXY, sumXX = sumX+x, sumY+y, sumXY+x*y, sumXX+x*x
+	}
+	return (n*sumXY - sumX*sumY) / (n*sumXX - sumX*sumX) / float64(s.every)
 }
 
 func median(values []float64) float64 {

@@ -31,6 +31,10 @@ func Metrics() map[string]string {
 		"recovery p95": "its 95th percentile",
 		"recovery max": "its longest",
 		"rss growth":   "growth of deadwire's own memory, last quarter against the second, in percent",
+
+		"subject rss growth": "the same of the most memory that the subject's first process had in a round",
+		"descriptors leaked": "descriptors that deadwire keeps more with each round",
+		"goroutines leaked":  "goroutines, likewise",
 	}
 }
 
@@ -68,7 +72,7 @@ func unitOf(metric string) string {
 	switch {
 	case strings.HasPrefix(metric, "recovery"):
 		return "ms, s or m"
-	case metric == "rss growth":
+	case strings.HasSuffix(metric, "rss growth"):
 		return "%"
 	default:
 		return ""
