@@ -30,6 +30,7 @@ type soakFlags struct {
 	shrinkFor  time.Duration
 	subject    string
 	ownServer  bool
+	metrics    string
 }
 
 func soakCommand() *cobra.Command {
@@ -58,6 +59,7 @@ what remains is written to repro.yaml, which deadwire run repeats.`,
 	flags.IntVar(&f.shrinkRuns, "shrink-runs", 60, "spend at most `N` runs on shrinking a failure; 0: none")
 	flags.DurationVar(&f.shrinkFor, "shrink-for", 10*time.Minute, "spend at most that long on shrinking a failure")
 	flags.StringVar(&f.subject, "subject", "", "`BINARY` to soak in place of the built-in conveyor")
+	flags.StringVar(&f.metrics, "metrics", "", "serve Prometheus metrics on this loopback `ADDRESS`, such as 127.0.0.1:9187")
 	flags.BoolVar(&f.ownServer, "server-faults", true, "draw crashes and restarts of the server too, in rounds with a server of their own")
 	return cmd
 }
@@ -81,21 +83,48 @@ func (f *soakFlags) run(ctx context.Context) (err error) {
 	policy.Schedule.FixedSettings, policy.Schedule.Major = server.Can(pg.ToConfigure) != nil, server.Version().Major
 	fmt.Printf("deadwire %s   soak for %s   seed %s   postgres %s (%s)\nrun %s\n",
 		Version, f.duration, s.seed, s.rig.Server().Version(), s.rig.Server().Provider(), s.dir.Path())
+	exporter := soak.NewExporter()
+	stop, err := f.serveMetrics(ctx, exporter)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
 	began := time.Now()
 	result, err := soak.Run(ctx, soak.Config{
 		Runner: runner, Seed: s.seed, Policy: policy, For: f.duration, Rounds: f.rounds, First: f.first, Parallel: f.parallel,
 		KeepGoing: f.keepGoing, ShrinkRuns: f.shrinkRuns, ShrinkFor: f.shrinkFor, Dir: s.dir.Path(),
-		Done:   func(o soak.Outcome) { fmt.Println(roundLine(time.Since(began), o)) },
+		Done: func(o soak.Outcome) {
+			exporter.Observe(o)
+			fmt.Println(roundLine(time.Since(began), o))
+		},
 		Shrunk: func(t soak.Step) { fmt.Println(shrinkLine(time.Since(began), t)) },
 	})
 	interrupted := errors.Is(context.Cause(ctx), errInterrupted)
 	return errors.Join(err, f.finishSoak(s, result, time.Since(began), interrupted), concludeSoak(result, interrupted))
 }
 
+// serveMetrics serves the numbers where they were asked for, and returns what ends that.
+func (f *soakFlags) serveMetrics(ctx context.Context, exporter *soak.Exporter) (stop func() error, err error) {
+	if f.metrics == "" {
+		return func() error { return nil }, nil
+	}
+	at, stop, err := exporter.Serve(ctx, f.metrics)
+	if err != nil {
+		return nil, environment(err)
+	}
+	fmt.Fprintf(os.Stderr, "deadwire: metrics at http://%s/metrics\n", at)
+	return stop, nil
+}
+
 // check refuses bad flags and a bad policy before anything is started.
 func (f *soakFlags) check() (policy soak.Policy, err error) {
 	if f.duration <= 0 || f.rounds < 0 || f.first < 1 || f.parallel < 1 || f.shrinkRuns < 0 || f.shrinkFor <= 0 {
 		return policy, usageError("--for, --first, --parallel and --shrink-for must be positive, --rounds and --shrink-runs not negative")
+	}
+	if f.metrics != "" {
+		if err := soak.CheckAddress(f.metrics); err != nil {
+			return policy, usageError("--metrics: %w", err)
+		}
 	}
 	if f.policy != "" {
 		if policy, err = soak.ReadPolicy(f.policy); err != nil {
