@@ -58,6 +58,7 @@ type attempt struct {
 	name     string
 	earlier  *oracle.Snapshot // what an earlier run left, nil for the first
 	guard    bool             // keep inheritors from ending sessions
+	noRows   string           // a check to be carried out at its end
 	redo     redoing
 
 	lane     *harness.Lane
@@ -298,9 +299,14 @@ func (a *attempt) snapshot(ctx context.Context) (s oracle.Snapshot, err error) {
 	}
 	defer func() { _ = admin.Close(context.WithoutCancel(ctx)) }()
 	if len(a.scenario.Command) > 0 {
-		return s, oracle.Residue(ctx, admin, &s)
+		err = oracle.Residue(ctx, admin, &s)
+	} else {
+		s, err = oracle.Take(ctx, admin)
 	}
-	return oracle.Take(ctx, admin)
+	if err == nil && a.noRows != "" {
+		s.Rows = oracle.Ask(ctx, admin, a.noRows)
+	}
+	return s, err
 }
 
 // keep writes the snapshot beside the journal, so that the run can be judged

@@ -159,7 +159,12 @@ func (s source) checkExpect(path []string, e Expect) error {
 			return s.errorf(at(path, "invariants", name), "unknown invariant %q%s", name, catalog.Suggest(name, promiseNames()))
 		}
 	}
-	return s.checkPattern(at(path, "error"), e.Error)
+	for field, pattern := range map[string]string{"error": e.Error, "output": e.Output, "forbid": e.Forbid} {
+		if err := s.checkPattern(at(path, field), pattern); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s source) checkRule(path []string, id string) error {

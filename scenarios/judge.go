@@ -31,6 +31,8 @@ func judge(e Expect, r result) judgement {
 	j.promises(e, r)
 	j.ledger(e, r)
 	j.serverLog(e, r)
+	j.rows(e, r)
+	j.output(e, r)
 	j.steps(r)
 	j.power(e, r)
 	return j

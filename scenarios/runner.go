@@ -120,7 +120,7 @@ func (r *Runner) run(ctx context.Context, s Scenario, c Case, out *report.Case) 
 	if err != nil {
 		return err
 	}
-	first := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "first", redo: redo, earlier: redo.earlier}
+	first := attempt{runner: r, scenario: s, faults: c.Faults, after: c.After, database: db, dir: dir, name: "first", redo: redo, earlier: redo.earlier, noRows: c.Expect.NoRows}
 	result, err := first.do(ctx)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (r *Runner) resume(ctx context.Context, first *attempt, e Expect, before re
 	}
 	second := attempt{
 		runner: r, scenario: first.scenario, database: first.database, dir: dir, name: "resume",
-		redo: first.redo, earlier: &before.snapshot,
+		redo: first.redo, earlier: &before.snapshot, noRows: e.NoRows,
 	}
 	began := time.Now()
 	after, err := second.do(ctx)

@@ -97,6 +97,9 @@ type Expect struct {
 	ServerLog  string         `json:"server_log,omitempty"` // "silent": no entry about the sessions' ends but plain disconnections
 	Ledger     map[string]int `json:"ledger,omitempty"`     // rows by status, at least these
 	Converges  bool           `json:"converges,omitempty"`  // the tables equal those of a fault-free run of the same workload
+	NoRows     string         `json:"no_rows,omitempty"`    // SQL that must return no rows once the subject has ended
+	Output     string         `json:"output,omitempty"`     // regular expression that a line of its output must match
+	Forbid     string         `json:"forbid,omitempty"`     // regular expression that no line of its output may match
 }
 
 // Endings are the endings that must occur; ordinary ones need not be listed.

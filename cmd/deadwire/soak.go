@@ -31,25 +31,38 @@ type soakFlags struct {
 	subject    string
 	ownServer  bool
 	metrics    string
+	program    soak.Program
+	checkFile  string
 }
 
 func soakCommand() *cobra.Command {
 	var f soakFlags
 	cmd := &cobra.Command{
-		Use:   "soak",
+		Use:   "soak [flags] [-- CMD [ARG...]]",
 		Short: "Break conveyor by a seed for as long as you say, and shrink what fails",
 		Long: `soak runs round after round: faults drawn from the seed act on a run of conveyor, are
 healed, a second run takes up where it was left, and the tables must come to what a
 fault-free run made. A round that fails is made smaller until nothing can be left out;
-what remains is written to repro.yaml, which deadwire run repeats.`,
+what remains is written to repro.yaml, which deadwire run repeats.
+
+With -- CMD it is a program of yours that is soaked: in each round it runs twice on a
+database of its own, empty at first, which DATABASE_URL and PG* name: once while faults
+act and once after they were healed. The second run must exit with 0.`,
 		Example: `  deadwire soak --for 60m --seed 42
   deadwire soak --for 8h --policy release.yaml --keep-going
+  deadwire soak --for 30m --check orders.sql --forbid 'panic:' -- ./worker --once
   deadwire soak --rounds 10 --first 101 --seed 42     rounds 101 to 110 of that seed`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
+				return usageError("unexpected argument %q: the program to soak comes behind --", args[0])
+			}
+			f.program.Command = args
+			return f.run(cmd.Context())
+		},
 	}
 	flags := cmd.Flags()
 	f.registerSoak(flags)
+	f.registerProgram(flags)
 	flags.DurationVar(&f.duration, "for", 10*time.Minute, "begin rounds for that long")
 	flags.IntVar(&f.rounds, "rounds", 0, "end after `N` rounds (default: only by time)")
 	flags.IntVar(&f.first, "first", 1, "begin with round `N`, to go on with a soak that was broken off")
@@ -130,6 +143,9 @@ func (f *soakFlags) check() (policy soak.Policy, err error) {
 		if policy, err = soak.ReadPolicy(f.policy); err != nil {
 			return policy, usageError("%w", err)
 		}
+	}
+	if err = f.checkProgram(&policy); err != nil {
+		return policy, usageError("%w", err)
 	}
 	r := runFlags{subject: f.subject}
 	err = r.checkSubject()

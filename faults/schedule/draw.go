@@ -51,8 +51,9 @@ var labels = [...]struct{ role, label string }{
 	{"rate", "rate-reserve"},
 }
 
-// verbs begin the statements at which faults are set off in any other program.
-var verbs = [...]string{"", "BEGIN", "COMMIT", "INSERT", "SELECT", "UPDATE"}
+// verbs begin the statements at which faults are set off in any other program,
+// where it is not just any message.
+var verbs = [...]string{"BEGIN", "COMMIT", "INSERT", "SELECT", "UPDATE"}
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
@@ -66,7 +67,11 @@ func moment(r *rand.Rand, p Policy) faults.Trigger {
 
 func statement(r *rand.Rand, p Policy) *faults.MessageMatch {
 	if p.Program {
-		return &faults.MessageMatch{From: event.Frontend, Verb: pick(r, verbs[:]...)}
+		m := &faults.MessageMatch{From: event.Frontend}
+		if r.IntN(3) == 0 {
+			m.Verb = pick(r, verbs[:]...)
+		}
+		return m
 	}
 	l := labels[r.IntN(len(labels))]
 	return &faults.MessageMatch{Session: l.role, From: event.Frontend, Label: l.label}
@@ -84,7 +89,7 @@ func commit(p Policy) faults.MessageMatch {
 // skip draws how many matching messages pass before one is hit.
 func skip(r *rand.Rand, p Policy) int {
 	if p.Program {
-		return r.IntN(20)
+		return r.IntN(8)
 	}
 	return r.IntN(3)
 }

@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -17,6 +18,8 @@ type Snapshot struct {
 	Ledger   []Entry    `json:"ledger"`
 	Sessions []Session  `json:"sessions"`
 	Locks    []Lock     `json:"locks"`
+	// Rows is what a case's own check returned, each row as one line.
+	Rows []string `json:"rows,omitempty"`
 }
 
 // Card is one row of the catalogue.
@@ -144,4 +147,26 @@ func firstError(steps ...func() error) error {
 		}
 	}
 	return nil
+}
+
+// rowsMax bounds how many rows of a check are kept.
+const rowsMax = 100
+
+// Ask carries out a check, which may be several statements, and returns its rows,
+// each as one line of values. A check that cannot be carried out is such a line too.
+func Ask(ctx context.Context, conn *pgx.Conn, check string) []string {
+	var lines []string
+	results := conn.PgConn().Exec(ctx, check)
+	for results.NextResult() {
+		rows := results.ResultReader()
+		for rows.NextRow() {
+			if len(lines) < rowsMax {
+				lines = append(lines, string(bytes.Join(rows.Values(), []byte(" | "))))
+			}
+		}
+	}
+	if err := results.Close(); err != nil {
+		lines = append(lines, "the check failed: "+err.Error())
+	}
+	return lines
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 
 	"github.com/goccy/go-yaml"
@@ -26,6 +27,8 @@ type Policy struct {
 	// Dispatchers is how many conveyors work on a round's database at once, at most;
 	// default 3.
 	Dispatchers int
+	// Program is a user's own program to soak; nil for conveyor.
+	Program *Program
 	// Thresholds are conditions on the tally's numbers, such as "recovery p95 < 20s".
 	Thresholds []string
 
@@ -43,6 +46,10 @@ type policyFile struct {
 	Redo       int            `yaml:"redo"`
 	Dispatch   int            `yaml:"dispatchers"`
 	Thresholds []string       `yaml:"thresholds"`
+	Command    []string       `yaml:"command"`
+	SQL        string         `yaml:"check"`
+	Expect     string         `yaml:"expect"`
+	Forbid     string         `yaml:"forbid"`
 }
 
 const (
@@ -74,6 +81,9 @@ func ReadPolicy(file string) (Policy, error) {
 		Schedule: schedule.Policy{Weights: f.Weights, FaultsMax: f.FaultsMax, Swarm: f.Swarm, Workers: f.Workers},
 		Cards:    f.Cards, Catalogues: f.Catalogues, Redo: f.Redo, Dispatchers: f.Dispatch, Thresholds: f.Thresholds,
 	}
+	if len(f.Command) > 0 || f.SQL != "" || f.Expect != "" || f.Forbid != "" {
+		p.Program = &Program{Command: f.Command, Check: f.SQL, Expect: f.Expect, Forbid: f.Forbid}
+	}
 	if err := p.Check(); err != nil {
 		return Policy{}, fmt.Errorf("%s: %w", file, err)
 	}
@@ -90,6 +100,10 @@ func (p *Policy) Check() error {
 			return fmt.Errorf("%s: %d is negative", count.name, count.n)
 		}
 	}
+	if err := p.Program.check(); err != nil {
+		return err
+	}
+	p.Schedule.Program = p.Program != nil
 	if err := p.Schedule.Check(); err != nil {
 		return err
 	}
@@ -100,6 +114,20 @@ func (p *Policy) Check() error {
 			return fmt.Errorf("thresholds: %w", err)
 		}
 		p.conditions = append(p.conditions, c)
+	}
+	return nil
+}
+
+// check returns what is wrong with the patterns. Whether there is a command is
+// known only once the flags were read too.
+func (p *Program) check() error {
+	if p == nil {
+		return nil
+	}
+	for field, pattern := range map[string]string{"expect": p.Expect, "forbid": p.Forbid} {
+		if _, err := regexp.Compile(pattern); err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
 	}
 	return nil
 }

@@ -23,7 +23,8 @@ type spec struct {
 	Story    string          `json:"story"`
 	Server   string          `json:"server,omitempty"`
 	Limit    string          `json:"limit"`
-	Workload specWorkload    `json:"workload"`
+	Command  []string        `json:"command,omitempty"`
+	Workload *specWorkload   `json:"workload,omitempty"`
 	Cases    map[string]kase `json:"cases"`
 }
 
@@ -53,6 +54,7 @@ type faulted struct {
 	Endings    []ending                 `json:"endings,omitempty"`
 	Findings   []scenarios.FindingMatch `json:"findings,omitempty"`
 	Invariants map[string]string        `json:"invariants"`
+	Forbid     string                   `json:"forbid,omitempty"`
 }
 
 type ending struct {
@@ -66,7 +68,10 @@ type resumed struct {
 
 type healed struct {
 	Outcome   string `json:"outcome"`
-	Converges bool   `json:"converges"`
+	Converges bool   `json:"converges,omitempty"`
+	NoRows    string `json:"no_rows,omitempty"`
+	Output    string `json:"output,omitempty"`
+	Forbid    string `json:"forbid,omitempty"`
 }
 
 // bounds of one round
@@ -89,20 +94,23 @@ const (
 
 // Text returns a round as a scenario that `deadwire run` reads. It is pure.
 func Text(seed string, r Round) (string, error) {
-	k := kase{Faults: r.Faults, Expect: expects(r.Faults), After: after(r.Faults)}
-	if !r.Once {
-		k.Resume = &resumed{Expect: healed{Outcome: "completes", Converges: true}}
-	}
 	s := spec{
 		Name:  scenarioName,
 		Story: fmt.Sprintf("Round %d of a soak with seed %s: the subject may fail while faults act, but must tell the truth, and come to the same end once they are healed.", r.N, seed),
 		Limit: limit,
-		Workload: specWorkload{
-			Cards: r.Work.Cards, Workers: r.Work.Workers, Batch: r.Work.Batch, DBTimeoutMS: dbTimeoutMS,
-			Seed: r.Work.Seed, Redo: r.Work.Redo, ConnectS: connectS, Rate: rate, Dispatchers: r.Work.Dispatchers, Throttle: throttleRetries,
-		},
-		Cases: map[string]kase{r.name(): k},
 	}
+	k := kase{Faults: r.Faults, Expect: expects(r.Faults)}
+	end := healed{Outcome: "completes"}
+	if p := r.Program; p != nil {
+		s.Command, k.Expect.Forbid = p.Command, p.Forbid
+		end.NoRows, end.Output, end.Forbid = p.Check, p.Expect, p.Forbid
+	} else {
+		s.Workload, k.After, end.Converges = r.Work.spec(), after(r.Faults), true
+	}
+	if !r.Once {
+		k.Resume = &resumed{Expect: end}
+	}
+	s.Cases = map[string]kase{r.name(): k}
 	if needsServer(r.Faults) {
 		s.Server = "own"
 	}
@@ -114,6 +122,14 @@ func Text(seed string, r Round) (string, error) {
 		return "", fmt.Errorf("write round %d: %w", r.N, err)
 	}
 	return string(text), nil
+}
+
+// spec is the work as a scenario's text has it.
+func (w Work) spec() *specWorkload {
+	return &specWorkload{
+		Cards: w.Cards, Workers: w.Workers, Batch: w.Batch, DBTimeoutMS: dbTimeoutMS,
+		Seed: w.Seed, Redo: w.Redo, ConnectS: connectS, Rate: rate, Dispatchers: w.Dispatchers, Throttle: throttleRetries,
+	}
 }
 
 func needsServer(entries []schedule.Entry) bool {

@@ -104,7 +104,7 @@ func (t *Tally) Line() string {
 func (t *Tally) Details() string {
 	const mb = 1 << 20
 	var b strings.Builder
-	fmt.Fprintf(&b, "memory      deadwire %.1f MB, slope %+.3f MB a round · conveyor %.1f MB, slope %+.3f MB a round\n",
+	fmt.Fprintf(&b, "memory      deadwire %.1f MB, slope %+.3f MB a round · subject %.1f MB, slope %+.3f MB a round\n",
 		t.memory.last/mb, t.memory.slope()/mb, t.subject.last/mb, t.subject.slope()/mb)
 	fmt.Fprintf(&b, "left open   %.0f descriptors, slope %+.3f a round · %.0f goroutines, slope %+.3f a round · largest journal %.1f MB\n",
 		t.descriptors.last, t.descriptors.slope(), t.goroutines.last, t.goroutines.slope(), float64(t.Journal)/mb)

@@ -14,6 +14,17 @@ type Round struct {
 	Faults []schedule.Entry
 	// Once leaves out the run that resumes after healing.
 	Once bool
+	// Program takes the place of conveyor; nil for conveyor, to which alone Work applies.
+	Program *Program
+}
+
+// Program is a user's own program, run through the tap once in a round and once
+// more after healing, and what it must come to.
+type Program struct {
+	Command []string
+	Check   string // SQL that must return no rows in the end
+	Expect  string // regular expression that its output must match in the end
+	Forbid  string // regular expression that its output may never match
 }
 
 // Work is what the subject is given to do in a round.
@@ -28,7 +39,8 @@ type Work struct {
 func Nth(seed string, p Policy, n int) Round {
 	p = p.withDefaults()
 	return Round{
-		N: n, Faults: schedule.Nth(seed, p.Schedule, n).Faults,
+		Program: p.Program,
+		N:       n, Faults: schedule.Nth(seed, p.Schedule, n).Faults,
 		Work: Work{
 			Cards: p.Cards, Workers: p.Schedule.Workers, Batch: max(1, p.Cards/batches),
 			Seed: fmt.Sprintf("soak-%d", n%p.Catalogues), Redo: p.Redo > 0 && n%p.Redo == 0,
@@ -39,6 +51,9 @@ func Nth(seed string, p Policy, n int) Round {
 
 // String says the round's size in a few words.
 func (r Round) String() string {
+	if r.Program != nil {
+		return fmt.Sprintf("%d faults%s", len(r.Faults), map[bool]string{true: ", not resumed"}[r.Once])
+	}
 	text := fmt.Sprintf("%d faults, %d cards in batches of %d, %d workers", len(r.Faults), r.Work.Cards, r.Work.Batch, r.Work.Workers)
 	if r.Work.Dispatchers > 1 {
 		text += fmt.Sprintf(", %d dispatchers", r.Work.Dispatchers)
@@ -69,6 +84,9 @@ func (r Round) smaller() iter.Seq[Round] {
 			if !yield(fewer) {
 				return
 			}
+		}
+		if r.Program != nil {
+			return
 		}
 		for _, work := range r.Work.smaller() {
 			less := r
