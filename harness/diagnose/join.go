@@ -9,7 +9,7 @@ import (
 )
 
 // join pairs the two taps' views of each session: by the backend pid; those that
-// never learned one by their traffic, since what one tap passed on the other took
+// never learned one by the server's refusal, or by their traffic, since what one tap passed on the other took
 // in; and what is left by the order of connection. Cancel requests are no sessions
 // and are left out.
 func join(views []*view) []*session {
@@ -26,7 +26,7 @@ func join(views []*view) []*session {
 	}
 	slices.SortFunc(sessions, func(a, b *session) int { return cmp.Compare(a.front.opened.At, b.front.opened.At) })
 	slices.SortFunc(backs, func(a, b *view) int { return cmp.Compare(a.opened.At, b.opened.At) })
-	for _, by := range []matcher{samePID, sameTraffic, inOrder} {
+	for _, by := range []matcher{samePID, sameRefusal, sameTraffic, inOrder} {
 		backs = pair(sessions, backs, by)
 	}
 	return sessions
@@ -71,6 +71,21 @@ func pair(sessions []*session, backs []*view, by matcher) []*view {
 // samePID: a pid may come again much later, so the nearest connection counts.
 func samePID(front, back *view) (time.Duration, bool) {
 	return back.opened.At - front.opened.At, front.backendPID() != 0 && front.backendPID() == back.backendPID()
+}
+
+// refusalWithin is how long a refusal may take from the tap next to the server to
+// the client's, on a machine that is busy.
+const refusalWithin = time.Second
+
+// sameRefusal: a tap that found nobody at the server's address passes nothing on, so
+// that the traffic of its view says nothing. The way to the client is closed at once.
+func sameRefusal(front, back *view) (time.Duration, bool) {
+	if !back.refused() || front.ended == nil || front.backendPID() != 0 || front.ended.Ended.BytesToClient > 0 || len(front.closings) == 0 {
+		return 0, false
+	}
+	closed, refused := front.closings[0], back.closings[0]
+	apart := closed.At - refused.At
+	return back.opened.At - front.opened.At, closed.Closing.From == event.Backend && apart >= 0 && apart < refusalWithin
 }
 
 // sameTraffic: clients that die while they connect leave views without a pid. Of

@@ -96,6 +96,27 @@ func (j *journal) serverEndsBack(n int) *journal {
 	return j.closing(back(n), event.Closing{From: event.Backend, Manner: event.FIN})
 }
 
+// While the server is down two clients find nobody there; a third one, which the
+// server turns away as it starts, has passed on as many bytes as they tried to.
+func TestARefusedClientIsNotJoinedWithOneThatWasHeard(t *testing.T) {
+	t.Parallel()
+	j := (&journal{}).started(opener, 1)
+	for n := 1; n <= 2; n++ {
+		j.opened(front(n), opener).opened(back(n), 0)
+		j.closing(back(n), event.Closing{From: event.Backend, Manner: event.Refused, State: event.Startup, Text: "connection refused"}).ended(back(n), 0, 0)
+		j.closing(front(n), event.Closing{From: event.Backend, Manner: event.FIN, State: event.Startup})
+		j.ended(front(n), startupBytes, 0)
+	}
+	j.opened(back(3), 0).closing(back(3), event.Closing{From: event.Backend, Manner: event.RST, State: event.Startup}).ended(back(3), startupBytes, 0)
+
+	report := diagnose.Explain(j.events)
+	for n := 1; n <= 2; n++ {
+		e := byNumber(t, report, n)
+		assert.Equal(t, e.Rule, "server.refused", e.Message)
+		assert.Equal(t, e.Side, diagnose.SideServer)
+	}
+}
+
 // The first client was refused by the way, so the only view behind it is the second's.
 func TestARefusedClientHasNoSecondView(t *testing.T) {
 	t.Parallel()
