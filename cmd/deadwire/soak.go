@@ -276,6 +276,10 @@ A policy file (--policy) may hold:
   catalogues: 4                            different catalogues that take turns
   redo:       4                            every fourth round does work again that was done (default: none)
   dispatchers: 3                           conveyors at work on a round's database at once, at most
+  command:    [./worker, --once]           a program of yours in place of conveyor, as behind --
+  check:      "select ... "                SQL that must return no rows in the end, as in --check's file
+  expect:     "done"                       what a line of its output must match in the end
+  forbid:     "panic:"                     what no line of its output may match
   thresholds: ["recovery p95 < 20s"]       conditions on` + metricsHelp(),
 	}
 }
@@ -283,7 +287,7 @@ A policy file (--policy) may hold:
 func metricsHelp() string {
 	var b strings.Builder
 	for _, name := range soak.MetricNames() {
-		fmt.Fprintf(&b, "\n    %-14s %s", name, soak.Metrics()[name])
+		fmt.Fprintf(&b, "\n    %-18s %s", name, soak.Metrics()[name])
 	}
 	return b.String()
 }

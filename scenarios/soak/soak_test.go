@@ -111,3 +111,24 @@ func TestNothingThatActedProvesNothing(t *testing.T) {
 	r.Missed = []string{"rounds >= 100: it is 2"}
 	assert.Equal(t, r.Verdict(), verdict.Fail)
 }
+
+// A program's round judges the second run by everything that was asked for, the
+// first only by what may never be.
+func TestARoundOfAProgramIsAScenario(t *testing.T) {
+	t.Parallel()
+	policy := Policy{Program: &Program{Command: []string{"/bin/app", "--once"}, Check: "select 1 where false", Expect: "done", Forbid: "panic:"}}
+	assert.NilError(t, policy.Check())
+	for n := 1; n <= 100; n++ {
+		text, err := Text("seed", Nth("seed", policy, n))
+		assert.NilError(t, err)
+		s, c, err := Parse(text)
+		assert.NilError(t, err, text)
+		assert.DeepEqual(t, s.Command, policy.Program.Command)
+		assert.Equal(t, c.Expect.Forbid+c.Expect.NoRows+c.Expect.Output, "panic:")
+		end := c.Resume.Expect
+		assert.DeepEqual(t, []string{end.Outcome, end.NoRows, end.Output, end.Forbid}, []string{"completes", "select 1 where false", "done", "panic:"})
+		assert.Assert(t, !end.Converges)
+	}
+	policy.Program.Forbid = "("
+	assert.ErrorContains(t, policy.Check(), "forbid: ")
+}
