@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"deadwire/harness/pg"
+	"deadwire/harness/report"
 	"deadwire/harness/rundir"
 	"deadwire/harness/verdict"
 	"deadwire/scenarios/soak"
@@ -103,11 +104,14 @@ func (f *soakFlags) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	began := time.Now()
+	var failed []report.Case
+	f.storeUnderWay(s, nil, &failed, 0)
 	result, err := soak.Run(ctx, soak.Config{
 		Runner: runner, Seed: s.seed, Policy: policy, For: f.duration, Rounds: f.rounds, First: f.first, Parallel: f.parallel,
 		KeepGoing: f.keepGoing, ShrinkRuns: f.shrinkRuns, ShrinkFor: f.shrinkFor, Dir: s.dir.Path(),
 		Done: func(o soak.Outcome) {
 			exporter.Observe(o)
+			f.storeUnderWay(s, &o, &failed, time.Since(began))
 			fmt.Println(roundLine(time.Since(began), o))
 		},
 		Shrunk: func(t soak.Step) { fmt.Println(shrinkLine(time.Since(began), t)) },

@@ -9,6 +9,7 @@ import (
 
 	"deadwire/harness/report"
 	"deadwire/harness/rundir"
+	"deadwire/harness/verdict"
 	"deadwire/scenarios/soak"
 )
 
@@ -33,6 +34,24 @@ func (f *soakFlags) storeSoak(s *session, r soak.Result, took time.Duration, int
 		whole.Cases = append(whole.Cases, c)
 	}
 	return errors.Join(s.dir.WriteRepeat(how), report.WriteRun(s.dir.File(rundir.VerdictName), whole))
+}
+
+// storeUnderWay writes what show and recheck read of a soak that is still going on, so
+// that its folder can be read whenever it is killed. A disk that is full is reported
+// with the round whose files did not fit either.
+func (f *soakFlags) storeUnderWay(s *session, o *soak.Outcome, failed *[]report.Case, took time.Duration) {
+	whole := report.Run{
+		Schema: report.RunSchema, Version: Version, Seed: s.seed, Dir: s.dir.Path(), Postgres: s.postgres(),
+		DurationMS: took.Milliseconds(), Interrupted: true,
+	}
+	if o != nil {
+		whole.Totals = o.Tally.Rounds
+		if o.Case.Verdict == verdict.Fail {
+			*failed = append(*failed, o.Case)
+		}
+	}
+	whole.Cases = *failed
+	_ = report.WriteRun(s.dir.File(rundir.VerdictName), whole)
 }
 
 // again returns the shell command that runs a round again.
