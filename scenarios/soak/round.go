@@ -165,6 +165,10 @@ func expects(entries []schedule.Entry) faulted {
 	if untold(entries) {
 		f.Invariants["ledger-truthful"] = "any"
 	}
+	if len(entries) > 0 {
+		// A dispatcher that gives a batch up kills those of its workers that do not leave at once.
+		rules = append(rules, "process.died")
+	}
 	for _, rule := range unique(rules) {
 		f.Endings = append(f.Endings, ending{Rule: rule, Count: "any"})
 	}
