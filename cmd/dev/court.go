@@ -24,7 +24,7 @@ import (
 )
 
 // trialMax bounds one trial on a busy machine.
-const trialMax = 60 * time.Second
+const trialMax = 4 * time.Minute
 
 // shape is something that a program does to a session.
 type shape struct {
