@@ -63,6 +63,20 @@ func (f *runFlags) again(j job) string {
 	return line
 }
 
+// execAgain returns the shell command that runs the program of exec again, without
+// the passwords on it.
+func execAgain() string {
+	words := append(ourselves(), rundir.MaskAll(os.Args[1:])...)
+	for n, word := range words {
+		words[n] = quoted(word)
+	}
+	line := strings.Join(words, " ")
+	if cwd, err := os.Getwd(); err == nil { // the program may be named relative to it
+		line = "cd " + quoted(cwd) + " && " + line
+	}
+	return line
+}
+
 // ourselves returns the words that start this program again: its name where PATH
 // leads to it, what built it where it was built only to be run once, else its path.
 func ourselves() []string {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"path/filepath"
 	"slices"
@@ -20,6 +22,9 @@ func (f *runFlags) jobs(args []string) ([]job, error) {
 		return nil, err
 	}
 	var chosen []job
+	if f.lastFailed && len(args) > 0 {
+		return nil, usageError("--last-failed and %s: name what to run, or let --last-failed choose it", args[0])
+	}
 	if f.lastFailed {
 		chosen, err = f.failedLast(all)
 	} else {
@@ -52,6 +57,9 @@ func repeated(jobs []job, count int) []job {
 // failedLast returns the cases that failed last time, and takes their seed over.
 func (f *runFlags) failedLast(all []scenarios.Scenario) ([]job, error) {
 	last, err := rundir.ReadLast(f.out)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usageError("--last-failed: nothing has been run in %s yet", f.out)
+	}
 	if err != nil {
 		return nil, usageError("--last-failed: %w", err)
 	}

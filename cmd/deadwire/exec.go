@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -57,7 +59,12 @@ server's address written into it, by redirecting its connects.`,
   deadwire exec --prove -- ./prefork.rb            run again without the accused act
   deadwire exec --stack 'py-spy dump --nonblocking --pid {pid}' -- python3 app.py
   deadwire exec --fault network.cut:manner=fin,at.verb=COMMIT -- ./pay`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usageError("exec: no program is named, as in: deadwire exec -- python3 app.py")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), args) },
 	}
 	flags := cmd.Flags()
@@ -95,6 +102,9 @@ func (f *execFlags) run(ctx context.Context, argv []string) (err error) {
 	steps, err := f.check()
 	if err != nil {
 		return err
+	}
+	if _, err := exec.LookPath(argv[0]); err != nil {
+		return startError(err)
 	}
 	signals := catchSignals(ctx)
 	defer signals.stop()
@@ -138,6 +148,16 @@ func (f *execFlags) check() ([]scenarios.FaultStep, error) {
 	if f.guard && f.prove {
 		return nil, usageError("--guard and --prove: with the guard on there is no failure to prove")
 	}
+	for _, entry := range f.env {
+		if name, _, found := strings.Cut(entry, "="); !found || name == "" {
+			return nil, usageError("--env %q: want NAME=TEMPLATE", entry)
+		}
+	}
+	for _, address := range f.redirect {
+		if err := new(detour).check(address); err != nil {
+			return nil, err
+		}
+	}
 	f.asIs = true
 	return parseFaults(f.faults)
 }
@@ -157,16 +177,16 @@ func (s *session) database(ctx context.Context) (*harness.Database, error) {
 
 // show writes the report in all its forms.
 func (f *execFlags) show(s *session, out report.Exec) error {
-	last := rundir.Last{Run: s.dir.Name(), Status: rundir.Passed}
-	if out.Verdict() != verdict.Pass {
-		last.Status = rundir.FailedRun
+	status := rundir.Passed
+	if out.Verdict() == verdict.Fail {
+		status = rundir.FailedRun
 	}
 	errs := []error{report.WriteExec(filepath.Join(s.dir.Path(), rundir.VerdictName), out)}
 	if f.json != "" {
 		errs = append(errs, report.WriteExec(f.json, out))
 	}
 	screen := terminal.Detect(os.Stderr, os.Stderr, os.Getenv)
-	return errors.Join(append(errs, s.dir.Finish(last), terminal.ShowExec(screen, out))...)
+	return errors.Join(append(errs, s.dir.FinishAside(status), terminal.ShowExec(screen, out))...)
 }
 
 // conclude turns the program's fate into our exit code.

@@ -32,10 +32,7 @@ func (f *execFlags) environment(lane *harness.Lane, owned []string) ([]string, e
 		"{password}", values["PGPASSWORD"], "{database}", values["PGDATABASE"], "{url}", values["DATABASE_URL"],
 		"{socket}", lane.SocketDir)
 	for _, entry := range f.env {
-		name, template, found := strings.Cut(entry, "=")
-		if !found || name == "" {
-			return nil, usageError("--env %q: want NAME=TEMPLATE", entry)
-		}
+		name, template, _ := strings.Cut(entry, "=")
 		env = append(env, name+"="+fill.Replace(template))
 	}
 	return env, nil

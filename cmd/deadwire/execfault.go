@@ -32,7 +32,7 @@ func parseFaults(specs []string) ([]scenarios.FaultStep, error) {
 		}
 		var step scenarios.FaultStep
 		if err := json.Unmarshal(text, &step); err != nil {
-			return nil, usageError("--fault %s: %w", spec, err)
+			return nil, usageError("--fault %s: %w\nsee: deadwire faults", spec, err)
 		}
 		steps = append(steps, step)
 	}

@@ -52,17 +52,29 @@ func (f *execFlags) detours(lane *harness.Lane) (detour, error) {
 		addresses = append(addresses, address)
 	}
 	for _, address := range addresses {
-		var err error
+		err := d.check(address)
 		if address == "" {
 			err = d.addServer(lane)
-		} else {
-			err = d.add(address)
 		}
 		if err != nil {
-			return d, usageError("--redirect %s: want HOST:PORT or the path of a Unix socket: %w", address, err)
+			return d, err
 		}
 	}
 	return d, nil
+}
+
+// check adds an address of --redirect, if it is one.
+func (d *detour) check(address string) error {
+	if address == "" || address == "none" {
+		return nil
+	}
+	if d.wanted == nil {
+		d.wanted = map[string]bool{}
+	}
+	if err := d.add(address); err != nil {
+		return usageError("--redirect %s: want HOST:PORT or the path of a Unix socket: %w", address, err)
+	}
+	return nil
 }
 
 // addServer adds every address by which the server is reached from here.

@@ -154,7 +154,7 @@ func suppressed(e event.Event) bool {
 // report puts the whole of exec's answer together.
 func (e *execution) report(c report.Case, x executed, took time.Duration) report.Exec {
 	s := e.session
-	c.DurationMS = took.Milliseconds()
+	c.DurationMS, c.Again = took.Milliseconds(), execAgain()
 	run := report.Summarise(report.Plan{Version: Version, Seed: s.seed, Dir: s.dir.Path(), Postgres: s.postgres()}, []report.Case{c})
 	run.Schema, run.DurationMS = report.ExecSchema, took.Milliseconds()
 	out := report.Exec{Run: run, Command: e.argv, ExitCode: x.code(), Sessions: x.report.Sessions, Note: e.flags.note}

@@ -45,6 +45,9 @@ func run(args []string) (code int) {
 			code = verdict.ExitBug
 		}
 	}()
+	// Without this a closed standard output would kill us in the middle of a run. It is
+	// caught, not ignored: what is ignored is inherited by programs that we start.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, stop := context.Background(), func() {}
 	if len(args) == 0 || args[0] != execName { // exec passes signals on to the program
 		ctx, stop = interruptible(ctx)
@@ -60,8 +63,11 @@ func run(args []string) (code int) {
 	if errors.As(err, &exit) && exit.err == nil {
 		return exit.code
 	}
+	if code = exitCode(ctx, err); code == verdict.ExitInterrupted && (errors.Is(err, context.Canceled) || errors.Is(err, errInterrupted)) {
+		return code // it follows from the interruption, of which something has been said
+	}
 	fmt.Fprintln(os.Stderr, "deadwire: "+message(err))
-	return exitCode(ctx, err)
+	return code
 }
 
 // message says an error. When the record of a run could not be kept, everything that

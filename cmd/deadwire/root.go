@@ -19,12 +19,13 @@ real Toxiproxy, breaks things on purpose, and explains every session that ended.
 		Example: `  deadwire run                           all built-in scenarios
   deadwire run inherited-terminate       one of them
   deadwire list                          what there is`,
-		Version:           fmt.Sprintf("%s (%s)", Version, revision()),
-		SilenceUsage:      true,
-		SilenceErrors:     true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
-		Args:              cobra.NoArgs,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:                    fmt.Sprintf("%s (%s)", Version, revision()),
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true,
+		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return fromEnvironment(cmd.Flags()) },
+		Args:                       noCommand,
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nsee: %s --help", err, cmd.CommandPath())
@@ -32,6 +33,18 @@ real Toxiproxy, breaks things on purpose, and explains every session that ended.
 	root.AddCommand(runCommand(), execCommand(), listCommand(), faultsCommand(), explainCommand(), schemaCommand(),
 		doctorCommand(), proxyCommand(), soakCommand(), columnsHelp(), showCommand(), recheckCommand(), replayCommand(), conveyorHelp())
 	return root
+}
+
+// noCommand refuses a word that is no command, and names the nearest ones.
+func noCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := ""
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf(" (did you mean %q?)", near[0])
+	}
+	return usageError("unknown command %q%s\nsee: %s --help", args[0], hint, cmd.CommandPath())
 }
 
 // conveyorHelp lists the pipeline's commands in the help; main runs them itself.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"deadwire/harness/diagnose"
 	"deadwire/harness/report"
 	"deadwire/harness/rundir"
 	"deadwire/harness/verdict"
@@ -152,12 +153,25 @@ func (f *runFlags) all(ctx context.Context, runner *scenarios.Runner, reporter r
 	}
 	_ = group.Wait() // the functions return no errors: a case carries its own
 	var cases []report.Case
-	for _, c := range results {
-		if c != nil {
+	for n, c := range results {
+		switch {
+		case c != nil:
 			cases = append(cases, *c)
+		case ctx.Err() != nil:
+			cases = append(cases, f.cutShort(jobs[n]))
 		}
 	}
 	return cases
+}
+
+// cutShort stands for a case that was not judged because the user interrupted the
+// run: readers of the report shall not take it for one that was not chosen.
+func (f *runFlags) cutShort(j job) report.Case {
+	return report.Case{
+		Name: j.name(), Iteration: j.iteration, Verdict: verdict.Undetermined, NotRun: true,
+		Reason: "interrupted before it was judged", Again: f.again(j),
+		Endings: []diagnose.Ending{}, Findings: []diagnose.Finding{},
+	}
 }
 
 // longestFirst returns the order in which jobs are started, as indices: a long one

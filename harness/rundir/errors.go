@@ -52,6 +52,8 @@ func (e *Error) Mend() string {
 		return "make the folder writable, or choose another one with --out"
 	case errors.Is(e.Err, syscall.ENOTDIR), errors.Is(e.Err, syscall.EEXIST):
 		return "something that is not a folder is in the way: move it, or choose another folder with --out"
+	case errors.Is(e.Err, fs.ErrNotExist) && strings.HasPrefix(e.Op, "create"):
+		return "choose another folder with --out"
 	case errors.Is(e.Err, fs.ErrNotExist):
 		return "name a run by its folder, by a part of its name that no other has, or as latest or latest-failed"
 	default:

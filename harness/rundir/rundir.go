@@ -177,9 +177,14 @@ func (d *Dir) Case(scenario, name string) (string, error) {
 // first errors of all steps are joined; every step is tried.
 func (d *Dir) Finish(last Last) error {
 	last.Schema, last.Run = LastSchema, d.Name()
-	err := WriteJSON(filepath.Join(d.root, lastName), last)
-	if last.Status != Passed {
-		err = errors.Join(err, link(filepath.Join(d.root, failedName), filepath.Join(runsName, d.Name())))
+	return errors.Join(WriteJSON(filepath.Join(d.root, lastName), last), d.FinishAside(last.Status))
+}
+
+// FinishAside is Finish for a run without cases: what --last-failed would run stays
+// as it was.
+func (d *Dir) FinishAside(status Status) (err error) {
+	if status != Passed {
+		err = link(filepath.Join(d.root, failedName), filepath.Join(runsName, d.Name()))
 	}
 	err = errors.Join(err, d.Close())
 	if d.keep > 0 {

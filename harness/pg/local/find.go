@@ -65,12 +65,15 @@ func find(ctx context.Context, binDir string, as *account) (*binaries, error) {
 			return slices.MaxFunc(found, newer), nil
 		}
 	}
-	if tooOld != nil {
+	switch {
+	case ctx.Err() != nil: // a look that was broken off has found out nothing
+		return nil, context.Cause(ctx)
+	case tooOld != nil:
 		return nil, tooOld
+	case binDir != "":
+		return nil, &pg.MissingError{Looked: looked, Install: "name the folder that holds postgres and initdb"}
 	}
-	if binDir == "" {
-		looked = append(looked, "PATH", "the usual folders", "pg_config")
-	}
+	looked = append(looked, "PATH", "the usual folders", "pg_config")
 	return nil, &pg.MissingError{Looked: looked, Install: installHint()}
 }
 

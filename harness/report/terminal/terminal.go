@@ -5,10 +5,12 @@
 package terminal
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 
 	"deadwire/harness/report"
 	"deadwire/harness/verdict"
@@ -126,7 +128,7 @@ func (r *Reporter) Done(run report.Run) error {
 		r.printHint(run)
 	}
 	r.print(lastLine(run, r.style))
-	if r.err != nil {
+	if r.err != nil && !errors.Is(r.err, syscall.EPIPE) { // whoever read it has seen enough
 		return fmt.Errorf("write report: %w", r.err)
 	}
 	return nil
@@ -138,7 +140,7 @@ const blocksMax = 20
 func (r *Reporter) printBlocks(run report.Run, v verdict.Verdict) {
 	shown := 0
 	for _, c := range run.Cases {
-		if c.Verdict != v {
+		if c.Verdict != v || c.NotRun {
 			continue
 		}
 		if shown++; shown > blocksMax {
