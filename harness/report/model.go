@@ -83,7 +83,7 @@ type Case struct {
 	Proof    *Proof             `json:"proof,omitempty"`
 	Where    string             `json:"where,omitempty"` // FILE:LINE of the case in its scenario
 	Dir      string             `json:"dir,omitempty"`   // of the case, relative to the run's
-	NotRun   bool               `json:"-"` // the user interrupted the run before it was judged
+	NotRun   bool               `json:"-"`               // the user interrupted the run before it was judged
 	Again    string             `json:"again,omitempty"` // the shell command that runs the case again, from any folder
 }
 
