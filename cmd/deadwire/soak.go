@@ -234,7 +234,7 @@ func (f *soakFlags) finishSoak(s *session, r soak.Result, took time.Duration, in
 	fmt.Print(r.Tally.Details())
 	record := map[string]any{
 		"schema": "deadwire.soak/1", "version": Version, "seed": s.seed, "verdict": r.Verdict(), "dir": s.dir.Path(), "postgres": s.postgres(),
-		"duration_ms": took.Milliseconds(), "first": f.first, "next": r.Next, "tally": r.Tally, "line": r.Tally.Line(), "missed": r.Missed, "interrupted": interrupted,
+		"duration_ms": took.Milliseconds(), "first": f.first, "next": r.Next, "tally": r.Tally, "line": r.Tally.Line(), "missed": r.Missed, "interrupted": interrupted, "failures": failedRounds(r),
 	}
 	err := errors.Join(f.storeSoak(s, r, took, interrupted, &last), rundir.WriteJSON(filepath.Join(s.dir.Path(), "soak.json"), record))
 	if f.json != "" {

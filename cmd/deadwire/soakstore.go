@@ -54,6 +54,25 @@ func (f *soakFlags) storeUnderWay(s *session, o *soak.Outcome, failed *[]report.
 	_ = report.WriteRun(s.dir.File(rundir.VerdictName), whole)
 }
 
+// failedRound is a failed round in a soak's record.
+type failedRound struct {
+	Round  int    `json:"round"`
+	Before string `json:"before"` // its size
+	After  string `json:"after"`  // the size of what was shrunk
+	Runs   int    `json:"runs"`   // that shrinking took
+	Again  int    `json:"again"`  // of these:
+	Of     int    `json:"of"`     // what remains failed so often when it was tried
+	Repro  string `json:"repro,omitempty"`
+}
+
+func failedRounds(r soak.Result) []failedRound {
+	rounds := []failedRound{}
+	for _, f := range r.Failed {
+		rounds = append(rounds, failedRound{f.N, f.Round.String(), f.Small.String(), f.Runs, f.Again, f.Of, f.Repro})
+	}
+	return rounds
+}
+
 // again returns the shell command that runs a round again.
 func (f *soakFlags) again(file string) string {
 	words := append(ourselves(), "run", absolute(file))

@@ -1,5 +1,5 @@
 // Command dev runs the developer's tasks: check, test, race, bench, trials, judge,
-// starts, storm, and helpers that bring PostgreSQL. It owns how they are started,
+// starts, storm, planted, and helpers that bring PostgreSQL. It owns how they are started,
 // in Go instead of a Makefile; what they judge belongs to the tools and packages
 // themselves. .ci/run is authoritative for what must pass before a change is done.
 package main
@@ -40,7 +40,7 @@ func run() int {
 		SilenceErrors: true,
 	}
 	root.AddCommand(checkCommand(), testCommand(), raceCommand(), benchCommand(), fetchCommand(), repositoryCommand(), serverCommand(), startsCommand(), startChildCommand(), stormCommand(), trialsCommand(),
-		judgeCommand(), drillCommand(), scaleCommand(), growthCommand(), conveyorCommand())
+		judgeCommand(), drillCommand(), scaleCommand(), growthCommand(), conveyorCommand(), plantedCommand())
 	err := root.ExecuteContext(ctx)
 	if failed, ok := errors.AsType[*exec.ExitError](err); ok {
 		return max(1, failed.ExitCode()) // the tool has said what is wrong
