@@ -62,6 +62,9 @@ func TestAScenarioTellsEachBugFromTheSoundProgram(t *testing.T) {
 				assert.Check(t, good.Verdict == verdict.Pass, "sound: %s: %s", good.Verdict, good.Reason)
 				bad := planted.Run(ctx, s, s.Cases[0], 0)
 				assert.Check(t, bad.Verdict == verdict.Fail, "planted: %s: %s", bad.Verdict, bad.Reason)
+				again, err := scenarios.Recheck(planted.Dir.Path(), bad)
+				assert.Check(t, err)
+				assert.Check(t, again.Verdict == bad.Verdict && again.Reason == bad.Reason, "judged again: %s: %s", again.Verdict, again.Reason)
 				assert.Check(t, strings.Contains(fmt.Sprintf("%+v %s %s", bad.Findings, bad.Reason, bad.Error), bug.Promise), "%s: %s", bug.Promise, bad.Reason)
 			})
 		}
