@@ -116,24 +116,31 @@ func (k *shrinker) smallest(ctx context.Context, round Round, failure *Failure) 
 }
 
 // confirmed goes back from the smallest of the kept rounds to the first that fails
-// in a longer series too, or else to the one that was seen to fail most. The
-// series have half of the budget to themselves.
+// as often in a longer series too. Where there is none, or no time to find it, that
+// is the one that failed most often in its series, if it did more often than not,
+// and else the round itself. The series have half of the budget to themselves.
 func (k *shrinker) confirmed(ctx context.Context, kept []Round, failure *Failure) (Round, error) {
 	k.most += k.most / 2
 	k.ends = k.ends.Add(k.soak.shrinkFor() / 2)
-	best, need := kept[0], (triesLast*k.need+triesEach-1)/triesEach
-	for n := len(kept) - 1; n > 0; n-- {
+	best, most, tried := kept[0], 0, triesLast
+	for n := len(kept) - 1; n > 0 && (n == len(kept)-1 || !k.over(ctx)); n-- {
+		need := (triesLast*k.need + triesEach - 1) / triesEach
 		again, of, err := k.fails(ctx, kept[n], triesLast, need)
 		if err != nil {
 			return best, err
 		}
-		if n == len(kept)-1 || again*failure.Of > failure.Again*of {
-			best, failure.Again, failure.Of = kept[n], again, of
+		if again >= need {
+			failure.Again, failure.Of = again, of
+			return kept[n], nil
 		}
-		if again >= need || k.over(ctx) {
-			break
+		if again*tried > most*of {
+			best, most, tried = kept[n], again, of
 		}
 	}
+	if most*2 <= tried {
+		return kept[0], nil
+	}
+	failure.Again, failure.Of = most, tried
 	return best, nil
 }
 
