@@ -18,7 +18,7 @@ import (
 func TestEveryRoundIsAScenario(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Schedule: schedule.Policy{OwnServer: true}}
-	for n := 1; n <= 200; n++ {
+	for n := 1; n <= 60; n++ {
 		round := Nth("seed", policy, n)
 		entries := round.Faults
 		text, err := Text("seed", round)
@@ -118,7 +118,7 @@ func TestARoundOfAProgramIsAScenario(t *testing.T) {
 	t.Parallel()
 	policy := Policy{Program: &Program{Command: []string{"/bin/app", "--once"}, Check: "select 1 where false", Expect: "done", Forbid: "panic:"}}
 	assert.NilError(t, policy.Check())
-	for n := 1; n <= 100; n++ {
+	for n := 1; n <= 20; n++ {
 		text, err := Text("seed", Nth("seed", policy, n))
 		assert.NilError(t, err)
 		s, c, err := Parse(text)
