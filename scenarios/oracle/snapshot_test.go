@@ -19,7 +19,7 @@ import (
 )
 
 // startMax bounds building conveyor and starting a server, once for all tests.
-const startMax = 2 * time.Minute
+const startMax = 8 * time.Minute
 
 // serverEnv hands the URL of the server from TestMain to the tests.
 const serverEnv = "ORACLE_TEST_SERVER"
