@@ -50,7 +50,7 @@ func TestMissingBinariesAreNamed(t *testing.T) {
 	err := local.New(local.Options{BinDir: t.TempDir()}).Available(t.Context())
 	var missing *pg.MissingError
 	assert.Assert(t, errors.As(err, &missing), "got %v", err)
-	assert.ErrorContains(t, err, "install")
+	assert.ErrorContains(t, err, "name the folder that holds postgres and initdb")
 }
 
 func TestReservedSettingsAreRefusedBeforeAnythingIsMade(t *testing.T) {
